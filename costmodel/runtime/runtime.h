@@ -41,7 +41,7 @@ struct Runtime {
   double update = 1;
   ReductionOverlap overlap = ReductionOverlap::Always;
   /// Products run beside the gathers of their inputs and the scattered sums of their results, part by part
-  /// (taskgraph/moving/product_overlap.h).
+  /// (taskgraph/binding/product_overlap.h).
   bool tensor_overlap = false;
   /// Weights are brought into float8 (Casts) once an iteration, which is left out, instead of in each
   /// microbatch.

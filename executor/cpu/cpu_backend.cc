@@ -90,6 +90,7 @@ CpuBackend::~CpuBackend() {
 }
 
 void CpuBackend::require_kernel(const Operator& op) const {
+  require_own_type(op);
   if (cpu::find_kernel(op.kind)) return;
   throw InputError(fmt::format("operator \"{}\" ({}) has no cpu kernel; kinds that have one: {}", op.name,
                                op.kind, fmt::join(cpu::kernel_kinds(), ", ")));

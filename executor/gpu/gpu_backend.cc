@@ -48,6 +48,7 @@ bool has_nan(Stream& stream, const Piece& piece) {
 }  // namespace
 
 void GpuBackend::require_kernel(const Operator& op) const {
+  require_own_type(op);
   if (op.kind == "linear_cross_entropy")
     throw InputError(
         fmt::format("operator \"{}\" ({}) has no GPU kernel for a projection and its loss in chunks; "

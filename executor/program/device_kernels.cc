@@ -1,5 +1,9 @@
 #include "executor/program/device_kernels.h"
 
+#include <fmt/format.h>
+
+#include "sim/base/errors.h"
+
 namespace pipesim {
 
 DataType DeviceKernels::kernel_type(DataType stored) const {
@@ -11,6 +15,14 @@ DataType DeviceKernels::kernel_type(DataType stored) const {
     default:
       return DataType::Float32;
   }
+}
+
+void require_own_type(const Operator& op) {
+  if (op.casts)
+    throw InputError(fmt::format(
+        "operator \"{}\" ({}) multiplies in {}, for which there is no kernel; products=own in the "
+        "model keeps the operands' type",
+        op.name, op.kind, name_of(op.casts->type)));
 }
 
 }  // namespace pipesim

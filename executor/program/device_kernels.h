@@ -22,4 +22,8 @@ class DeviceKernels {
   [[nodiscard]] virtual std::int64_t saved_bytes(const Operator& op, std::span<const Range> ranges) const = 0;
 };
 
+/// For require_kernel(): InputError where products multiply in another type than the operands'
+/// (Operator::casts), which no kernel here does.
+void require_own_type(const Operator& op);
+
 }  // namespace pipesim

@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <map>
 #include <set>
 
+#include "taskgraph/binding/product_overlap.h"
 #include "taskgraph/expansion/add_tasks.h"
 #include "taskgraph/expansion/strategy_expander.h"
-#include "taskgraph/moving/product_overlap.h"
 
 namespace pipesim {
 namespace {
@@ -24,6 +26,11 @@ void connect_idle_replicas(TaskDag& dag, const Wiring& wiring, std::int32_t micr
     if (wiring.microbatch_of(s) >= microbatches)
       connect_source(dag, *wiring.plan, wiring.first_task, wiring.source_terms[s], before, update_of_device);
   }
+}
+
+// The operator whose backward makes the last addend.
+std::size_t last_maker(const Wiring& wiring) {
+  return std::ranges::min_element(wiring.sources, {}, &UseRef::op)->op.index();
 }
 
 // The plan, or the updates, on the devices that the folding keeps.
@@ -294,6 +301,31 @@ std::size_t StrategyExpander::sync_gradient(TensorId weight, std::int32_t microb
   if (!folding_ || !reduces_after_steps()) connect_sources(wiring);  // else the order of steps implies it
   if (microbatch < 0 && reduces_after_backward()) wait_for_backward(wiring);
   return number;
+}
+
+// Each device reduces one piece of gradients after the other, as on a stream of its own: what stages wait for
+// then queues up behind one piece at most, and not behind all that are ready. The last operators' come first,
+// as backward makes them. Pieces that take several rounds wait within each round.
+void StrategyExpander::reduce_on_streams() {
+  const auto maker = [&](std::size_t sync) { return last_maker(out_.wirings_[sync]); };
+  std::ranges::stable_sort(syncs_once_, std::greater{}, maker);
+  using Stream = std::pair<DeviceId, std::int32_t>;  // device and round
+  std::map<Stream, TaskId> last;
+  std::vector<std::pair<Stream, TaskId>> pieces;
+  for (const std::size_t sync : syncs_once_) {
+    const Wiring& wiring = out_.wirings_[sync];
+    pieces.clear();
+    for (const PlanExpansion::Contribution& c : wiring.plan->expansion.contributions) {
+      const std::int32_t round = wiring.plan->tasks[static_cast<std::size_t>(c.task)].round;
+      pieces.push_back({{c.device, round}, task_at(wiring.first_task, c.task)});
+    }
+    std::ranges::sort(pieces);
+    for (const auto& [stream, piece] : pieces) {
+      TaskId& before = last[stream];
+      if (before.valid() && before != piece) dag().add_edge(before, piece);
+      before = piece;
+    }
+  }
 }
 
 // Runtime::overlap says so.

@@ -7,7 +7,6 @@
 #include "taskgraph/expansion/add_tasks.h"
 #include "taskgraph/expansion/graph_memory.h"
 #include "taskgraph/expansion/recompute_gates.h"
-#include "taskgraph/expansion/reduction_streams.h"
 #include "taskgraph/expansion/step_order.h"
 
 namespace pipesim {
@@ -151,7 +150,7 @@ void StrategyExpander::add_microbatches(const PipelineOrder& order) {
   }
   if (pipeline && contents_.options().gradient_reduction == GradientReduction::Overlapped &&
       contents_.ways() == 1 && !contents_.options().state_sharding.each_microbatch())
-    put_on_streams(*this, syncs_once_);
+    reduce_on_streams();
 }
 
 // But for their numbers in keys: a microbatch of each way, again and again.

@@ -66,6 +66,7 @@ class StrategyExpander {
   void wait_for_backward(const Wiring& sync);
   void add_reduction_gates(const PipelineOrder& order);
   void reduce_after(const PipelineOrder& order, std::span<const TaskId> done);
+  void reduce_on_streams();
   std::size_t sync_gradient(TensorId weight, std::int32_t microbatch);
   TaskId add_barrier(DeviceId device, std::size_t step, std::span<const PipelineStep> behind);
 

@@ -87,11 +87,14 @@ TEST_F(GradientReductionTest, BeginsAtOneTimeOnAllDevicesOfAStage) {
   }
 }
 
+// Beside backward, what stages wait for queues up behind a piece or two of gradients, but not behind all that
+// are ready; and the last reductions come sooner.
 TEST_F(GradientReductionTest, KeepsNoStageWaiting) {
   const Times beside = run("1f1b", GradientReduction::Overlapped);
   const Times behind = run("1f1b", GradientReduction::AfterSteps);
   EXPECT_LT(behind.steps, beside.steps);
-  EXPECT_LT(behind.makespan, beside.makespan);
+  EXPECT_LT(beside.steps, behind.steps + behind.steps / 10);
+  EXPECT_LT(beside.makespan, behind.makespan);
 }
 
 }  // namespace

@@ -16,10 +16,12 @@
 
 namespace pipesim {
 
-/// A runtime whose processes take as long as the kernels of small models, and which waits with reductions.
+/// A runtime whose processes take as long as the kernels of small models, and which waits with reductions and
+/// hides transfers behind products.
 inline Runtime busy_runtime() {
   return parse_runtime(
-      "nanotron:module=9us,backward=7us,kernel=2us,collective=9us,member=1us,step=20us,weight=3us");
+      "nanotron:module=9us,backward=7us,kernel=2us,collective=9us,member=1us,step=20us,weight=3us,"
+      "tensor-overlap=always");
 }
 
 struct RandomPipeline {

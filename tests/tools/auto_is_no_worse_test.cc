@@ -34,25 +34,18 @@ struct Contested {
   std::string model, topology;
   // Of the best recipe; recipes choose microbatches themselves, and not every model has any.
   [[nodiscard]] double seconds_of_recipes() const {
-    const Outcome outcome = pipesim_run({"search", "--model", model, "--topology", topology, "--batch", "32",
-                                         "--algorithm", "recipes", "--optimizer", "adam", "--json"});
+    const Outcome outcome =
+        pipesim_run({"search", "--model", model, "--topology", topology, "--batch", "32", "--algorithm",
+                     "recipes", "--optimizer", "adam", "--runtime", "pipesim", "--json"});
     return outcome.status == 0 ? Json::parse(outcome.out)["iteration_time_s"].get<double>() : 1e300;
   }
   [[nodiscard]] double seconds(const std::string& algorithm, int microbatches, int proposals) const {
-    std::vector<std::string> args{"search",
-                                  "--model",
-                                  model,
-                                  "--topology",
-                                  topology,
-                                  "--batch",
-                                  "32",
-                                  "--microbatches",
-                                  std::to_string(microbatches),
-                                  "--algorithm",
-                                  algorithm,
-                                  "--json",
-                                  "--optimizer",
-                                  "adam"};
+    std::vector<std::string> args{"search",      "--model",        model,
+                                  "--topology",  topology,         "--batch",
+                                  "32",          "--microbatches", std::to_string(microbatches),
+                                  "--algorithm", algorithm,        "--json",
+                                  "--optimizer", "adam",           "--runtime",
+                                  "pipesim"};
     if (proposals > 0) args.insert(args.end(), {"--proposals", std::to_string(proposals)});
     const Outcome outcome = pipesim_run(args);
     // A planner may have no plan for a topology.

@@ -30,14 +30,16 @@ TEST(ImbalanceOptions, PlanFilesHoldIt) {
   const TemporaryFolder folder;
   for (const char* loads : {"1.5", "1.5,1.2,1,0.3"}) {
     const std::string file = folder.path("plan.json");
-    const Outcome made = pipesim_run(
-        on_experts("simulate", {"--recipe", "dp8,ep8", "--imbalance", loads, "--json", "-o", file}));
+    const Outcome made = pipesim_run(on_experts("simulate", {"--recipe", "dp8,ep8", "--runtime", "pipesim",
+                                                             "--imbalance", loads, "--json", "-o", file}));
     ASSERT_EQ(made.status, 0) << made.err;
     const auto time = [](const Outcome& outcome) {
       return nlohmann::json::parse(outcome.out)["iteration_time_s"];
     };
     EXPECT_EQ(time(pipesim_run({"simulate", "--plan", file, "--json"})), time(made));
-    EXPECT_GT(time(made), time(pipesim_run(on_experts("simulate", {"--recipe", "dp8,ep8", "--json"}))));
+    EXPECT_GT(
+        time(made),
+        time(pipesim_run(on_experts("simulate", {"--recipe", "dp8,ep8", "--runtime", "pipesim", "--json"}))));
     EXPECT_NE(read_file(file).find("\"imbalance\": "), std::string::npos);
     EXPECT_EQ(pipesim_run({"simulate", "--plan", file, "--imbalance", "2"}).err,
               "pipesim: simulate: --plan and --imbalance exclude each other: the plan tells them\n");

@@ -86,8 +86,8 @@ TEST(RecipeOptions, ContextParallelismSharesAttentionEqually) {
   const std::string file = folder.path("plan.json"),
                     model = "llama:layers=1,hidden=1024,heads=16,kv_heads=16,vocab=96,sequence=8192,batch=1";
   const auto run = [&](const std::string& of, const char* recipe) {
-    const Outcome outcome = pipesim_run(
-        {"simulate", "--model", of, "--topology", "dgx-h100:1", "--recipe", recipe, "--json", "-o", file});
+    const Outcome outcome = pipesim_run({"simulate", "--model", of, "--topology", "dgx-h100:1", "--recipe",
+                                         recipe, "--runtime", "pipesim", "--json", "-o", file});
     EXPECT_EQ(outcome.status, 0) << outcome.err;
     return Json::parse(outcome.out);
   };

@@ -208,6 +208,7 @@ CompareRun compare_run_of(const Arguments& a) {
   require_recompute(graph, options.recompute);
   require_imbalance(graph, options.imbalance);
   std::vector<RecipeRun> recipes = recipe_runs_of(a, topology);
+  Runtime runtime = recipes.empty() ? runtime_of(a) : runtime_of_recipes(a, topology);
   return {std::move(model),
           std::move(graph),
           std::move(topology),
@@ -215,7 +216,7 @@ CompareRun compare_run_of(const Arguments& a) {
           text_or_none(a, "calibration"),
           profile_note_of(a),
           std::move(recipes),
-          runtime_of(a),
+          std::move(runtime),
           a.given("json")};
 }
 
@@ -251,6 +252,7 @@ int compare(const CompareRun& run, Streams& streams) {
   if (as_json) {
     Json json{
         {"model", graph.name()}, {"topology", topology.name()}, {"num_devices", topology.num_devices()}};
+    if (runtime != Runtime()) json["runtime"] = runtime.name;
     if (bound) json["lower_bound_s"] = *bound;
     if (!profile.empty()) json["profile_note"] = profile;
     json["baselines"] = json_of(evaluator, baselines);
@@ -264,8 +266,9 @@ int compare(const CompareRun& run, Streams& streams) {
     streams.out << json.dump(2) << "\n";
     return 0;
   }
-  streams.out << fmt::format("{} on {} ({}), {}\n\n", graph.name(), topology.name(), devices_text(topology),
-                             batch_text(graph, options))
+  streams.out << fmt::format("{} on {} ({}), {}{}\n\n", graph.name(), topology.name(), devices_text(topology),
+                             batch_text(graph, options),
+                             runtime == Runtime() ? "" : ", run by " + runtime.name)
               << (profile.empty() ? "" : fmt::format("  {}\n\n", profile))
               << baselines_table(with_recipes(baselines, recipes), samples_per_iteration(graph, options),
                                  recipes.empty() ? "baseline" : "plan")

@@ -152,6 +152,9 @@ int run_export(const Arguments& arguments, Streams& streams) {
   for (const std::string& option : options_left_out(run.plan.model))
     streams.err << fmt::format("pipesim: {}: left out is {}, which belongs to the model's own code\n",
                                run.file, option);
+  if (read.plan.sizes.float8 && run.framework.name != "megatron")
+    streams.err << fmt::format("pipesim: {}: left out is products=float8, which {}'s own code chooses\n",
+                               run.file, run.framework.title);
   if (run.json) {
     nlohmann::ordered_json json{{"framework", run.framework.name},
                                 {"recipe", read.plan.recipe.str()},

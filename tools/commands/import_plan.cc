@@ -79,7 +79,8 @@ JudgedPlan judged_plan(const ImportedRun& run, Recipe recipe) {
   plan.options.gradient_type = run.run.gradient_type;
   plan.options.microbatches = sized.microbatches;
   apply_recipe(recipe, RecipeModel(graph), run.topology, plan);
-  const CostModel costs(run.topology);
+  plan.runtime = runtime_for_recipes(run.topology);
+  const CostModel costs(run.topology, nullptr, plan.runtime);
   Evaluator evaluator(graph, costs, plan.options);
   PlanReport report = report_plan(evaluator, evaluator.contents().bind(plan.strategy));
   plan.recipe = report.recipe;
@@ -88,7 +89,7 @@ JudgedPlan judged_plan(const ImportedRun& run, Recipe recipe) {
 
 RecipeRanking ranked_for(const ImportedRun& run, const JudgedPlan& yours, SearchWatch& watch) {
   const RecipeModel model(yours.graph);
-  const CostModel costs(run.topology);
+  const CostModel costs(run.topology, nullptr, yours.plan.runtime);
   PlanOptions options;
   options.optimizer = run.run.optimizer;
   options.gradient_type = run.run.gradient_type;

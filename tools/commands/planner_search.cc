@@ -254,6 +254,7 @@ PlannerRun planner_run_of(const Arguments& a) {
   if (!a.given("seconds")) of_auto.seconds_of_search = of_auto.budget.seconds;
   const bool by_recipes = planner.name == "recipes" || (planner.searches && has_recipes(graph));
   if (by_recipes && !a.given("optimizer")) options.optimizer = Optimizer::Adam;
+  Runtime runtime = by_recipes ? runtime_of_recipes(a, topology) : runtime_of(a);
   if (recipe) options.recompute.kind = recipe->recompute;
   if (recipe) options.gathered_inputs = recipe->gathered_inputs();
   if (recipe) options.gradient_reduction = recipe->gradient_reduction();
@@ -272,7 +273,7 @@ PlannerRun planner_run_of(const Arguments& a) {
           text_or_none(a, "calibration"),
           text_or_none(a, "output"),
           text_or_none(a, "search-log"),
-          runtime_of(a),
+          std::move(runtime),
           a.given("json")};
 }
 

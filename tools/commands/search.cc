@@ -69,10 +69,12 @@ SearchRun search_run_of(const Arguments& a) {
     throw UsageError(
         fmt::format("search: --runtime {} with --algorithm exhaustive, allowed: pipesim, other algorithms",
                     runtime.name));
+  Topology topology = topology_of(a);
+  Runtime runtime = recipe ? runtime_of_recipes(a, topology) : runtime_of(a);
   return {std::move(model),
           required_text(a, "topology"),
           std::move(graph),
-          topology_of(a),
+          std::move(topology),
           std::move(options),
           search_budget_of(a),
           static_cast<std::uint64_t>(a.integer("seed", 0, INT64_MAX)),
@@ -92,7 +94,7 @@ SearchRun search_run_of(const Arguments& a) {
           a.given("candidates"),
           a.given("json"),
           std::move(recipe),
-          runtime_of(a)};
+          std::move(runtime)};
 }
 
 std::vector<SearchStart> starts_of(const std::vector<Baseline>& baselines, bool flexflow_moves) {

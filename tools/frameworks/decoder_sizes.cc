@@ -86,6 +86,7 @@ std::optional<std::string> value_for(const ZooOption& option, const DecoderSizes
   const auto number = [](std::int64_t value) { return fmt::format("{}", value); };
   const std::string& key = option.key;
   if (key == "dtype") return std::string(name_of(s.type));
+  if (key == "products") return s.float8 ? "float8" : "own";
   if (key == "sequence") return number(s.sequence);
   if (key == "layers") return number(s.layers);
   if (key == "hidden") return number(s.hidden);
@@ -135,6 +136,7 @@ DecoderSizes decoder_sizes(const std::string& model) {
   s.gated = d.network != DecoderNetwork::Gpt;
   s.head_norm = has_head_norm(d.model);
   s.type = v.data_type();
+  s.float8 = v.has("products") && v.word("products") == "float8";
   s.sequence = v.integer("sequence");
   s.layers = v.integer("layers");
   s.hidden = v.integer("hidden");

@@ -184,6 +184,7 @@ void write_megatron_model(const FrameworkPlan& plan, ArgumentWriter& w) {
   if (s.experts) write_megatron_experts(s, w);
   if (s.type == DataType::BFloat16) w.flag("--bf16");
   if (s.type == DataType::Float16) w.flag("--fp16");
+  if (s.float8) w.add("--fp8-format", "hybrid");
 }
 
 // "Et*10|t*10|t*10L".

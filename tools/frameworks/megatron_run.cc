@@ -22,7 +22,6 @@ struct MegatronFlag {
   std::string_view flag, what;
 };
 constexpr std::array kMegatronUnexpressed = std::to_array<MegatronFlag>({
-    {"--fp8-format", "8-bit types"},
     {"--fp4-format", "4-bit types"},
     {"--mtp-num-layers", "prediction of further tokens"},
     {"--hybrid-override-pattern", "hybrid models"},

@@ -21,6 +21,7 @@ class SizesReader {
     s.sequence = file_.required("--seq-length");
     s.gated = given("--swiglu");
     s.type = given("--bf16") ? DataType::BFloat16 : given("--fp16") ? DataType::Float16 : DataType::Float32;
+    s.float8 = given("--fp8-format");
     s.head_width = file_.count("--kv-channels").value_or(0);
     if (s.head_width == 0 && s.hidden % s.heads != 0)
       file_.fail("--num-attention-heads",

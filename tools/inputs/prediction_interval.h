@@ -16,6 +16,7 @@ namespace pipesim {
 struct Reliance {
   std::optional<PredictionInterval> interval;  ///< with constants
   std::int64_t runs = 0;                       ///< that the constants were fitted to
+  std::string runtime;                         ///< "": pipesim's own
   bool uncalibrated = false;                   ///< on published figures of devices and links alone
 };
 
@@ -27,7 +28,7 @@ Reliance reliance_of(const OperatorGraph& graph, const Topology& topology,
 
 /// As a row below a plan's report; "" where there is nothing to say.
 std::string to_text(const Reliance& reliance);
-/// As members of a JSON object: interval_s, or uncalibrated.
+/// As members of a JSON object: runtime, and interval_s or uncalibrated.
 nlohmann::ordered_json json_of(const Reliance& reliance);
 
 }  // namespace pipesim

@@ -28,4 +28,8 @@ ModelRun run_of_recipe(const std::string& model, std::int64_t devices, const Bat
 /// Gives the plan the strategy, pipeline and recompute of a complete recipe, found by "recipe".
 void apply_recipe(const Recipe& recipe, const RecipeModel& model, const Topology& topology, Plan& plan);
 
+/// What runs plans of recipes unless somebody says otherwise: Megatron-LM, where all devices are GPUs for
+/// which frameworks have fused attention (DeviceKind::fused_attention); else pipesim itself.
+Runtime runtime_for_recipes(const Topology& topology);
+
 }  // namespace pipesim

@@ -44,7 +44,7 @@ double fraction(const JsonValue& value) {
 std::map<DataType, FlopsPerSecond> read_peaks(const JsonValue& value) {
   std::map<DataType, FlopsPerSecond> peaks;
   for (const auto& [type, rate] : value.members()) {
-    if (const auto types = {"float32", "tf32", "float16", "bfloat16", "float64"};
+    if (const auto types = {"float32", "tf32", "float16", "bfloat16", "float8", "float64"};
         std::find(types.begin(), types.end(), type) == types.end()) {
       const std::vector<std::string> names(types.begin(), types.end());
       rate.fail(fmt::format("unknown data type \"{}\"{}; allowed: {}", type, did_you_mean(type, names),

@@ -4,7 +4,7 @@
 #include <iterator>
 #include <utility>
 
-#include "taskgraph/moving/product_overlap.h"
+#include "taskgraph/binding/product_overlap.h"
 
 namespace pipesim {
 

@@ -66,6 +66,8 @@ TEST(DataType, NamesRoundTrip) {
     EXPECT_EQ(parse_data_type(name_of(type)), type);
   }
   EXPECT_EQ(bytes_per_element(DataType::BFloat16), 2);
+  EXPECT_EQ(parse_rate_type("float8"), DataType::Float8);
+  EXPECT_EQ(parse_rate_type("bfloat16"), DataType::BFloat16);
 }
 
 TEST(DataType, UnknownNamesAreRefused) {

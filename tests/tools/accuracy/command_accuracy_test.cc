@@ -241,6 +241,49 @@ TEST(Accuracy, ReadsPublishedRuns) {
     EXPECT_EQ(tables[t]["predicted"], t == 0 || t == 2 ? 2 : 1) << t;
 }
 
+// Rows of NVIDIA/NeMo and NVIDIA-NeMo/Megatron-Bridge, and of mlcommons/training_results (all Apache-2.0).
+TEST(Accuracy, ReadsRunsInFloat8) {
+  const TemporaryFolder folder;
+  (void)folder.file(
+      "bridge.csv",
+      "task,model,#-GPUs,Precision,GBS,MBS,Sequence Length,TP,PP,CP,VP,EP,Tokens / sec / GPU,FSDP\n"
+      "Pre-Training Performance,LLAMA3_8B,8,FP8-CS,128,1,8192,1,1,1,n/a,1,14451,8\n"
+      "Pre-Training Performance,GPT OSS 120B,64,BF16,1280,1,4096,1,4,1,n/a,8,5824,0\n"
+      "Pre-Training Performance,LLAMA3_8B,8,,128,1,8192,1,1,1,n/a,1,14079,8\n"
+      "LoRA Performance,LLAMA3_70B,8,FP8,32,1,4096,2,4,1,20,n/a,2643,\n");
+  (void)folder.file(
+      "mlperf.csv",
+      "round,system,n_gpus,tp,pp,vpp,cp,mbs,minibs,gbs,grad_acc,seq,throughput_reported,other_flags,"
+      "config_unique\n"
+      "v4.1,eos_n32,256,4,8,6,,2,256,2048,128,2048,208833.724,TP_COMM_OVERLAP=True,1\n"
+      "v3.1,eos_n512,4096,4,8,,,1,16,2048,16,2048,2347971.6,TP_COMM_OVERLAP=True,1\n"
+      "v4.1,tpu,,,,,,,1,2048,1,2048,,,0\n");
+  (void)folder.file("nemo.csv",
+                    "section,Model,#-GPUs,GBS,MBS,Sequence Length,TP,PP,CP,VP,Tokens / sec / GPU\n"
+                    "Pretraining,LLAMA2-7B,8,128,1,4096,1,1,1,1,16934\n"
+                    "Finetuning,LLAMA2-7B,8,32,1,,1,1,,,16891\n"
+                    "Pretraining,LLAMA2-13B,16,128,1,4096,1,4,1,,8646\n");
+  const Outcome outcome = pipesim_run({"accuracy", "--data", folder.path(), "--json"});
+  ASSERT_EQ(outcome.status, 0) << outcome;
+  const Json tables = Json::parse(outcome.out)["tables"];
+  ASSERT_EQ(tables.size(), 3U);
+  const Json bridge = tables[0]["runs"], mlperf = tables[1]["runs"], nemo = tables[2]["runs"];
+  EXPECT_EQ(bridge[0]["recipe"], "dp8,mbs1,zero3");
+  EXPECT_EQ(bridge[0]["model"], "llama3-8b:dtype=bfloat16,sequence=8192,products=float8");
+  EXPECT_NEAR(bridge[0]["measured_time_s"].get<double>(), 128.0 * 8192 / (14451 * 8), 1e-9);
+  EXPECT_EQ(bridge[1]["reason"], "a model that pipesim does not know: GPT OSS 120B");
+  EXPECT_EQ(bridge[2]["reason"], "a precision that is not told");
+  EXPECT_EQ(bridge[3]["reason"], "finetuning, some of it of adapters only");
+  EXPECT_EQ(mlperf[0]["recipe"], "tp4,pp8,cp1,dp8,mbs2,zero1,sp,vpp6,overlap=gather,reduce=overlapped");
+  EXPECT_NEAR(mlperf[0]["measured_time_s"].get<double>(), 2048 * 2048 / 208833.724, 1e-9);
+  EXPECT_EQ(mlperf[1]["reason"], "a number of stages that is not told and matters, with few microbatches");
+  EXPECT_EQ(mlperf[2]["reason"], "a configuration that is not told for sure, or not of GPUs");
+  EXPECT_EQ(nemo[0]["recipe"], "tp1,pp1,cp1,dp8,mbs1,zero1,overlap=gather");
+  EXPECT_EQ(nemo[1]["reason"], "finetuning, some of it of adapters only");
+  EXPECT_EQ(nemo[2]["reason"], "a number of stages that is not told");
+  for (const Json& table : tables) EXPECT_EQ(table["predicted"], 1);
+}
+
 TEST(Accuracy, SaysWhatIsWrongWithAFolder) {
   const TemporaryFolder empty;
   EXPECT_EQ(

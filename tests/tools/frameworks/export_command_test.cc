@@ -53,6 +53,7 @@ TEST(Export, ReadsBackToTheSamePlanFile) {
   for (const auto& [model, recipe] :
        {std::pair{"llama3-8b", "tp2,pp2,dp2,sp,mbs1,zero1,overlap=gather,recompute=selective"},
         {"llama3-8b:layers=30", "pp4,vpp2,dp2,mbs2,first=7,last=7,zero1"},
+        {"llama3-8b:products=float8", "tp2,dp4,sp,mbs1,zero1"},
         {"gpt3-1.3b:vocab=50304", "tp2,cp2,ring,dp2,mbs2,recompute=full"},
         {"mixtral-8x7b:layers=4", "dp8,ep8,etp1,mbs1,zero1"},
         {"qwen3-8b:layers=4", "cp4,ulysses=2,ring,dp2,mbs1,zero3"}}) {

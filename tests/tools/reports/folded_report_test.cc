@@ -89,7 +89,7 @@ TEST(FoldedReport, NamesRealDevices) {
   const Outcome outcome =
       pipesim_run({"simulate", "--model",
                    "llama:layers=12,hidden=128,heads=8,kv_heads=8,vocab=96,sequence=32,ffn=128,batch=64",
-                   "--topology", "dgx-h100:2", "--recipe", "tp8,pp2"});
+                   "--topology", "dgx-h100:2", "--recipe", "tp8,pp2", "--runtime", "pipesim"});
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_THAT(outcome.out, testing::HasSubstr(" devices, from which all others follow"));
   EXPECT_THAT(outcome.out, testing::HasSubstr("over 8 devices, node1.gpu0 to node1.gpu7"));

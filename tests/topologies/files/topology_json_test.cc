@@ -253,7 +253,7 @@ TEST(TopologyJson, NamesThePlaceOfABadName) {
   EXPECT_EQ(
       refused_file("\"float32\"", "\"float31\""),
       "lab.json: /device_kinds/slow/peak/float31: unknown data type \"float31\" (did you mean \"float32\"?); "
-      "allowed: float32, tf32, float16, bfloat16, float64");
+      "allowed: float32, tf32, float16, bfloat16, float8, float64");
 }
 
 TEST(TopologyJson, NamesWhatIsMissingOrCutOff) {

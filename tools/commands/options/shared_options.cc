@@ -10,6 +10,7 @@
 #include "sim/base/suggest.h"
 #include "tools/cli/table.h"
 #include "tools/inputs/model_and_topology.h"
+#include "tools/inputs/recipe_run.h"
 
 namespace pipesim {
 namespace {
@@ -235,9 +236,12 @@ Option calibration_option() {
 Option runtime_option() {
   Option option{.name = "runtime",
                 .argument = "NAME",
-                .default_value = "pipesim",
+                .default_value = "",
                 .help = "what runs the plan, with what its host costs",
-                .details = "NAME:KEY=VALUE,… changes figures. KEY: " + runtime_keys_text() + "."};
+                .details =
+                    "Left out: megatron for recipes on A100 and later GPUs, else pipesim. "
+                    "NAME:KEY=VALUE,… changes figures. KEY: " +
+                    runtime_keys_text() + "."};
   for (const RuntimePreset& preset : runtime_presets())
     option.choices.push_back({preset.runtime.name, preset.description});
   return option;
@@ -245,6 +249,10 @@ Option runtime_option() {
 
 Runtime runtime_of(const Arguments& arguments) {
   return arguments.has("runtime") ? parse_runtime(arguments.text("runtime")) : Runtime();
+}
+
+Runtime runtime_of_recipes(const Arguments& arguments, const Topology& topology) {
+  return arguments.has("runtime") ? runtime_of(arguments) : runtime_for_recipes(topology);
 }
 
 Option json_option() {

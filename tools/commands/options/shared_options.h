@@ -59,7 +59,10 @@ Option calibration_option();
 /// --runtime NAME[:KEY=VALUE,…], for search, simulate and compare.
 Option runtime_option();
 /// pipesim's own where a command has no such option.
+/// That of --runtime; without it pipesim's own.
 Runtime runtime_of(const Arguments& arguments);
+/// The same; without it that of runtime_for_recipes().
+Runtime runtime_of_recipes(const Arguments& arguments, const Topology& topology);
 /// --json.
 Option json_option();
 /// Names as choices without meanings.

@@ -45,7 +45,8 @@ Subject subject_of_recipe(const std::string& command, const Arguments& a, std::o
   s.calibration = open_calibration(text_or_none(a, "calibration"), s.topology, err);
   s.profile_note = profile_note_of(a);
   s.plan.options = plan_options_of(a, run);
-  s.plan.runtime = runtime_of(a);
+  // What is executed is run by pipesim itself.
+  s.plan.runtime = command == "execute" ? Runtime() : runtime_of_recipes(a, s.topology);
   require_imbalance(s.graph, s.plan.options.imbalance);
   name_origin(run, a, s);
   apply_recipe(recipe, RecipeModel(s.graph), s.topology, s.plan);

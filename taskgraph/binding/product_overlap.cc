@@ -1,4 +1,4 @@
-#include "taskgraph/moving/product_overlap.h"
+#include "taskgraph/binding/product_overlap.h"
 
 #include <algorithm>
 
