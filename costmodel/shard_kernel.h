@@ -30,7 +30,7 @@ struct KernelWork {
 
 /// One pass of one shard.
 struct ShardKernel {
-  bool runs = false;  ///< false: gradients that nothing wants, a reshape, an empty shard
+  bool runs = false;                  ///< false: gradients that nothing wants, a reshape, an empty shard
   DataType type = DataType::Float32;  ///< in which products multiply
   KernelWork work;
   std::optional<double> measured;  ///< seconds that the operator brings along (a profile): no work then

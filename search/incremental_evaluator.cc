@@ -8,8 +8,8 @@
 namespace pipesim {
 
 bool evaluates_in_full(const PlanOptions& options, const Runtime& runtime) {
-  return runtime.has_host() || runtime.tensor_overlap || runtime.overlap != ReductionOverlap::Always || options.microbatches > 1 ||
-         options.pipeline || options.state_sharding.any() ||
+  return runtime.has_host() || runtime.tensor_overlap || runtime.overlap != ReductionOverlap::Always ||
+         options.microbatches > 1 || options.pipeline || options.state_sharding.any() ||
          options.recompute.kind != Recompute::Kind::None || options.gathered_inputs != GatheredInputs::Keep;
 }
 

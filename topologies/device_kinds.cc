@@ -169,12 +169,8 @@ DeviceKind h800(Peaks peak) {
 }
 
 std::vector<DeviceKind> hopper() {
-  const Peaks peak{{Float32, tera(67)},
-                   {TensorFloat32, tera(494.5)},
-                   {Float16, tera(989)},
-                   {BFloat16, tera(989)},
-                   {Float8, tera(1979)},
-                   {Float64, tera(67)}};
+  const Peaks peak{{Float32, tera(67)},   {TensorFloat32, tera(494.5)}, {Float16, tera(989)},
+                   {BFloat16, tera(989)}, {Float8, tera(1979)},         {Float64, tera(67)}};
   const auto from = [](const std::string& name, const std::string& limit) {
     return Provenance{name + " (dense; float64 on tensor cores)",
                       limit + " of peak and launch overhead, fitted to GEMMs of ai-dynamo/aiconfigurator",

@@ -39,17 +39,21 @@ std::vector<RuntimePreset> all_presets() {
   constexpr double kUpdate = 1.3;
   const std::string on_a100 = "host: fitted to 721 runs of Megatron-DeepSpeed on A100 (VIA-Research/vTrain)";
   using enum ReductionOverlap;
+  const auto of_megatron = [](const char* name, const HostTimes& host) {
+    Runtime runtime{name, host, true, 4, kUpdate, Never};
+    runtime.casts_weights_once = true;
+    return runtime;
+  };
   return {
       {Runtime(), "pipesim's own executor; its host is not modelled", ""},
-      {{"megatron", megatron, true, 4, kUpdate, Never, false, true}, "Megatron-LM: PyTorch, kernel by kernel", on_a100},
+      {of_megatron("megatron", megatron), "Megatron-LM: PyTorch, kernel by kernel", on_a100},
       {{"torch-eager", megatron, true, 2, kUpdate, Always},
        "PyTorch, kernel by kernel, with FlashAttention-2",
        on_a100},
       {{"torch-compile", compiled, false, 2, 1, Always},
        "PyTorch, compiled block by block, with FlashAttention-2",
        "host: 2 runs of small blocks on an H100 (docs/examples/pytorch_h100.csv); collectives: as megatron"},
-      {{"cuda-graph", graph, true, 4, kUpdate, Never, false, true},
-       "Megatron-LM whose steps are CUDA graphs",
+      {of_megatron("cuda-graph", graph), "Megatron-LM whose steps are CUDA graphs",
        "host: 0.5 us a kernel of a graph, estimated"},
       {{"nanotron", nanotron, true, 2, kUpdate, UnlessSharded},
        "nanotron: PyTorch, kernel by kernel, with FlashAttention-2",

@@ -164,9 +164,10 @@ ZooOption kept_option() {
 }
 
 ZooOption products_option() {
-  return ZooOption::word("products", {"own", "float8"}, "own",
-                         "type in which the products of layers multiply: dtype, or float8, into which kernels "
-                         "of their own bring all operands");
+  return ZooOption::word(
+      "products", {"own", "float8"}, "own",
+      "type in which the products of layers multiply: dtype, or float8, into which kernels "
+      "of their own bring all operands");
 }
 
 ZooOption vocabulary_option(std::int64_t value) {

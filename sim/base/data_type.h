@@ -5,8 +5,8 @@
 
 namespace pipesim {
 
-/// Element types of tensors; also the key of a device's peak rate. No tensor is of float8: operands are brought
-/// into it before they are multiplied.
+/// Element types of tensors; also the key of a device's peak rate. No tensor is of float8: operands are
+/// brought into it before they are multiplied.
 enum class DataType : std::uint8_t {
   Float32,
   TensorFloat32,
@@ -20,8 +20,8 @@ enum class DataType : std::uint8_t {
 };
 
 std::int64_t bytes_per_element(DataType type);
-std::string_view name_of(
-    DataType type);  ///< "float32", "tf32", "float16", "bfloat16", "float64", "int64", "int32", "uint8", "float8"
+std::string_view name_of(DataType type);  ///< "float32", "tf32", "float16", "bfloat16", "float64", "int64",
+                                          ///< "int32", "uint8", "float8"
 /// A type of tensors. InputError with the allowed names and a suggestion.
 DataType parse_data_type(std::string_view name);
 /// A type that a device may have a rate for: one of tensors, or float8.

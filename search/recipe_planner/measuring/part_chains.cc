@@ -301,7 +301,7 @@ class PartChains : private PartOnMesh {
       const Run* made = maker.valid() && again(kind, maker) ? again_runs.find(maker) : nullptr;
       if (made != nullptr)
         raise_by(run.begin, arrivals_of(forward_plan(use), {{&tables_[maker], &made->end, 0}}, bound,
-                                          least_share(forward_plan(use))));
+                                        least_share(forward_plan(use))));
     }
   }
 

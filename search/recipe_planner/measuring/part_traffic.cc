@@ -66,8 +66,7 @@ class PartTransfers : private PartOnMesh {
       if (is_inside(use.op) && targets.insert(data_layout(use, tables_.strategy())).second)
         sums.add(forward_plan(use).loads, least_share(forward_plan(use)));
     }
-    if (has_whole_gradient(tensor))
-      sums.add(gradient_plan(tensor).loads, least_share(gradient_plan(tensor)));
+    if (has_whole_gradient(tensor)) sums.add(gradient_plan(tensor).loads, least_share(gradient_plan(tensor)));
   }
 };
 

@@ -52,8 +52,7 @@ struct Degrees {
 // As the configurations of NeMo, Megatron-Bridge and MLPerf have it: sequence parallel with tensor parallel,
 // the distributed optimizer, and communication of data parallelism beside compute.
 std::string recipe_of(const Degrees& d) {
-  std::string recipe =
-      fmt::format("tp{},pp{},cp{},dp{},mbs{},zero1", d.tp, d.pp, d.cp, d.copies(), d.mbs);
+  std::string recipe = fmt::format("tp{},pp{},cp{},dp{},mbs{},zero1", d.tp, d.pp, d.cp, d.copies(), d.mbs);
   if (d.tp > 1) recipe += ",sp";
   if (d.ep > 1) recipe += fmt::format(",ep{},etp1", d.ep);
   if (d.vpp > 1) recipe += fmt::format(",vpp{}", d.vpp);
@@ -81,14 +80,16 @@ class NemoRow : MeasuredRow {
 
   [[nodiscard]] MeasuredRun run() const {
     MeasuredRun run;
-    run.name = fmt::format("{} on {}: tp{} pp{} cp{}", name(), text("#-GPUs"), text("TP"), text("PP"), text("CP"));
+    run.name =
+        fmt::format("{} on {}: tp{} pp{} cp{}", name(), text("#-GPUs"), text("TP"), text("PP"), text("CP"));
     run.reason = refusal();
     if (!run.reason.empty()) return run;
     const Degrees d = degrees();
     run.fitted = true;
     run.measured_time = Seconds(static_cast<double>(d.batch * count("Sequence Length")) /
                                 (number_or_none("Tokens / sec / GPU") * static_cast<double>(d.gpus)));
-    run.groups = {name(), fmt::format("tp {}", d.tp), fmt::format("pp {}", d.pp), float8() ? "float8" : "bfloat16"};
+    run.groups = {name(), fmt::format("tp {}", d.tp), fmt::format("pp {}", d.pp),
+                  float8() ? "float8" : "bfloat16"};
     run.workload = fmt::format("{} on {} GPUs, batch {}", name(), d.gpus, d.batch);
     add_traits({"#-GPUs", "GBS", "MBS", "TP", "PP"}, run);
     run.run = ExpressedRun{.model = model(),
@@ -128,9 +129,9 @@ class NemoRow : MeasuredRow {
   [[nodiscard]] std::string refusal() const {
     const std::string& task = text(bridge_ ? "task" : "section");
     if (task.find("retraining") == std::string::npos && task.find("Pre-Training") == std::string::npos)
-      return task.find("B200") != std::string::npos ? "no rate measured"
+      return task.find("B200") != std::string::npos   ? "no rate measured"
              : task.find("Long") != std::string::npos ? "a model that is not told"
-                                                       : "finetuning, some of it of adapters only";
+                                                      : "finetuning, some of it of adapters only";
     if (bridge_ && text("Precision").empty()) return "a precision that is not told";
     if (!bridge_ && text("VP").empty() && text("PP") != "1") return "a number of stages that is not told";
     if (text(bridge_ ? "model" : "Model").find("tokendrop") != std::string::npos)
@@ -143,16 +144,15 @@ class NemoRow : MeasuredRow {
   [[nodiscard]] std::string model() const {
     const std::string sizes(named()->model);
     const bool first = sizes.ends_with(':');
-    std::string model = fmt::format("{}{}dtype=bfloat16,sequence={}", sizes, first ? "" : ",",
-                                    count("Sequence Length"));
+    std::string model =
+        fmt::format("{}{}dtype=bfloat16,sequence={}", sizes, first ? "" : ",", count("Sequence Length"));
     if (sizes.starts_with("gpt:")) model += fmt::format(",positions={}", count("Sequence Length"));
     if (float8()) model += ",products=float8";
     return model;
   }
 
   [[nodiscard]] std::string recipe(const Degrees& d) const {
-    if (bridge_ && count_or_none("FSDP") > 1)
-      return fmt::format("dp{},mbs{},zero3", d.copies(), d.mbs);
+    if (bridge_ && count_or_none("FSDP") > 1) return fmt::format("dp{},mbs{},zero3", d.copies(), d.mbs);
     std::string recipe = recipe_of(d);
     // Embedding and head count as layers.
     if (named()->name == "LLAMA3.1-405B") recipe += ",first=15,last=15";

@@ -28,8 +28,9 @@ std::vector<Option> run_options(const std::string& steps) {
         .argument = "",
         .default_value = "",
         .help = "GPUs wait until the host has enqueued a step",
-        .details = "At most 100 ms. Then a step takes what its tasks take, as in predictions without a host, and "
-                   "still has times of single tasks."},
+        .details =
+            "At most 100 ms. Then a step takes what its tasks take, as in predictions without a host, and "
+            "still has times of single tasks."},
        {.name = "rendezvous",
         .argument = "PLACE",
         .default_value = "",
