@@ -215,6 +215,8 @@ TEST(Settled, TakesOutWhatVaries) {
   EXPECT_EQ(settled("planned by auto in 3.1 ms, a   12 ms\n"), "~, a   12 ms\n");
   EXPECT_EQ(settled("a\n   0      0.4 s\nb\n"), "a\n~\nb\n");
   EXPECT_EQ(settled("a\n--- stderr\npipesim: 830 proposals, 210/s\npipesim: 990 proposals, 2/s\n"), "a\n");
+  EXPECT_EQ(settled("a\n--- stderr\npipesim: fitting to 20 runs, simulated 40 times\n"), "a\n");
+  EXPECT_EQ(settled("a\n--- stderr\npipesim: t.csv: 9 of at most 12 runs predicted\n"), "a\n");
   EXPECT_EQ(settled("a\n--- stderr\nb\n"), "a\n--- stderr\nb\n");
   EXPECT_EQ(settled("a line of a document"), "a line of a document");
   const std::string curve = " 1 us ┤┄╰──  best 1 us\n   └──\n   ┤╮\n";
