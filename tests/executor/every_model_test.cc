@@ -53,7 +53,8 @@ const std::set<std::string> deep{"layers",
                                  "shared_ffn",
                                  "bias",
                                  "position",
-                                 "kept"};
+                                 "kept",
+                                 "products"};
 
 std::string narrowed(const ZooModel& model) {
   std::string text = model.name;
