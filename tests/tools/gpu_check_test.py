@@ -119,10 +119,10 @@ done
         self.assertEqual(gpu_parts.missed_goals({"whole models": (0, 0, 3)}),
                          ["whole models under random plans equal the unsplit one"])
 
-    def test_predicts_steps_that_are_recorded(self):
+    def test_predicts_steps_that_are_held(self):
         self.program("pipesim", PIPESIM.replace("  calibrate*)", """
   calibrate*gpt*) echo '  3 of 90 steps began after 100 ms, before the host had' ;;
-  *compare*--recorded*) echo '{"plans": [{"name": "single", "predicted_s": 1, "measured_s": {"median": 1}, "error": 0.04},
+  *compare*--held*) echo '{"plans": [{"name": "single", "predicted_s": 1, "measured_s": {"median": 1}, "error": 0.04},
                               {"name": "split", "predicted_s": 2, "measured_s": {"median": 2}, "error": -0.02}],
                               "spearman": 1, "clear_pairs": 1, "wrong_clear_pairs": 0}' ;;
   calibrate*)""", 1))

@@ -248,8 +248,8 @@ def plans(check):
     return lines
 
 
-# --- Calibrates with the other parts busy, then predicts plans that are new to it. Their steps are recorded: predictions have
-# no host that enqueues, nor has a graph. Most of the time goes into preparing runs, so that few plans and steps make it fit.
+# --- Calibrates with the other parts busy, then predicts plans that are new to it. Their steps are held, as those that
+# calibrate measures: predictions have no host that enqueues. Most of the time goes into preparing runs, so that few plans and steps make it fit.
 
 def predictions(check):
     errors, wrong, clear, lines = [], 0, 0, []
@@ -261,7 +261,7 @@ def predictions(check):
                 store = os.path.join(check.scratch, f"predictions-{devices}.db")
                 calibrated = require(check.run([check.program, "calibrate", *where, "--random", "8", "--warmup", "2",
                                                 "--steps", "10", "-o", store]))
-                compared = read_json(require(check.run([check.program, "compare", "--execute", *where, "--recorded",
+                compared = read_json(require(check.run([check.program, "compare", "--execute", *where, "--held",
                                                         "--calibration", store, "--random", "8", "--seed", "1000",
                                                         "--steps", "6", "--json"])))
                 rows = compared["plans"]
