@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <array>
 #include <functional>
-#include <map>
 #include <set>
 
 #include "taskgraph/binding/product_overlap.h"
@@ -309,21 +308,16 @@ std::size_t StrategyExpander::sync_gradient(TensorId weight, std::int32_t microb
 void StrategyExpander::reduce_on_streams() {
   const auto maker = [&](std::size_t sync) { return last_maker(out_.wirings_[sync]); };
   std::ranges::stable_sort(syncs_once_, std::greater{}, maker);
-  using Stream = std::pair<DeviceId, std::int32_t>;  // device and round
-  std::map<Stream, TaskId> last;
-  std::vector<std::pair<Stream, TaskId>> pieces;
+  std::vector<std::vector<TaskId>> last(contents_.costs().topology().num_devices());  // by device and round
   for (const std::size_t sync : syncs_once_) {
     const Wiring& wiring = out_.wirings_[sync];
-    pieces.clear();
-    for (const PlanExpansion::Contribution& c : wiring.plan->expansion.contributions) {
-      const std::int32_t round = wiring.plan->tasks[static_cast<std::size_t>(c.task)].round;
-      pieces.push_back({{c.device, round}, task_at(wiring.first_task, c.task)});
-    }
-    std::ranges::sort(pieces);
-    for (const auto& [stream, piece] : pieces) {
-      TaskId& before = last[stream];
-      if (before.valid() && before != piece) dag().add_edge(before, piece);
-      before = piece;
+    for (const PlanExpansion::Contribution& c : wiring.plan->expansion.contributions) {  // by task
+      const auto round = static_cast<std::size_t>(wiring.plan->tasks[static_cast<std::size_t>(c.task)].round);
+      std::vector<TaskId>& rounds = last[c.device.index()];
+      if (rounds.size() <= round) rounds.resize(round + 1);
+      const TaskId piece = task_at(wiring.first_task, c.task);
+      if (rounds[round].valid() && rounds[round] != piece) dag().add_edge(rounds[round], piece);
+      rounds[round] = piece;
     }
   }
 }

@@ -299,9 +299,9 @@ class PartChains : private PartOnMesh {
         continue;
       const OperatorId maker = tables_.backward().producing_use(tensor_of(use)).op;
       const Run* made = maker.valid() && again(kind, maker) ? again_runs.find(maker) : nullptr;
-      if (made != nullptr)
-        raise_by(run.begin, arrivals_of(forward_plan(use), {{&tables_[maker], &made->end, 0}}, bound,
-                                        least_share(forward_plan(use))));
+      if (made == nullptr) continue;
+      const CommunicationPlan& plan = forward_plan(use);
+      raise_by(run.begin, arrivals_of(plan, {{&tables_[maker], &made->end, 0}}, bound, least_share(plan)));
     }
   }
 

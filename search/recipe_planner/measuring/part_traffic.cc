@@ -58,15 +58,17 @@ class PartTransfers : private PartOnMesh {
   }
 
  private:
+  void add(const CommunicationPlan& plan, LaneSums& sums) const { sums.add(plan.loads, least_share(plan)); }
+
   // To readers in the part, each layout once, and back.
   void add_transfers(UseRef maker, LaneSums& sums) const {
     const TensorId tensor = tensor_of(maker);
     std::set<LayoutId> targets;
     for (const UseRef use : graph_.consumers(tensor)) {
       if (is_inside(use.op) && targets.insert(data_layout(use, tables_.strategy())).second)
-        sums.add(forward_plan(use).loads, least_share(forward_plan(use)));
+        add(forward_plan(use), sums);
     }
-    if (has_whole_gradient(tensor)) sums.add(gradient_plan(tensor).loads, least_share(gradient_plan(tensor)));
+    if (has_whole_gradient(tensor)) add(gradient_plan(tensor), sums);
   }
 };
 

@@ -262,7 +262,8 @@ TEST(Accuracy, ReadsRunsInFloat8) {
                     "section,Model,#-GPUs,GBS,MBS,Sequence Length,TP,PP,CP,VP,Tokens / sec / GPU\n"
                     "Pretraining,LLAMA2-7B,8,128,1,4096,1,1,1,1,16934\n"
                     "Finetuning,LLAMA2-7B,8,32,1,,1,1,,,16891\n"
-                    "Pretraining,LLAMA2-13B,16,128,1,4096,1,4,1,,8646\n");
+                    "Pretraining,LLAMA2-13B,16,128,1,4096,1,4,1,,8646\n"
+                    "Pretraining,LLAMA2-7B,8,128,1,4096,1,1,1,1,\n");
   const Outcome outcome = pipesim_run({"accuracy", "--data", folder.path(), "--json"});
   ASSERT_EQ(outcome.status, 0) << outcome;
   const Json tables = Json::parse(outcome.out)["tables"];
@@ -281,6 +282,7 @@ TEST(Accuracy, ReadsRunsInFloat8) {
   EXPECT_EQ(nemo[0]["recipe"], "tp1,pp1,cp1,dp8,mbs1,zero1,overlap=gather");
   EXPECT_EQ(nemo[1]["reason"], "finetuning, some of it of adapters only");
   EXPECT_EQ(nemo[2]["reason"], "a number of stages that is not told");
+  EXPECT_EQ(nemo[3]["reason"], "no rate measured");
   for (const Json& table : tables) EXPECT_EQ(table["predicted"], 1);
 }
 

@@ -44,6 +44,20 @@ std::string without_remark(std::string name) {
   return name;
 }
 
+const NamedModel* find_model(const std::string& name) {
+  const auto found = std::ranges::find(kModels, name, &NamedModel::name);
+  return found == kModels.end() ? nullptr : found;
+}
+
+// As open_model() takes it.
+std::string model_text(const NamedModel& named, std::int64_t sequence, bool float8) {
+  std::string text(named.model);
+  if (!text.ends_with(':')) text += ',';
+  text += fmt::format("dtype=bfloat16,sequence={}", sequence);
+  if (named.model.starts_with("gpt:")) text += fmt::format(",positions={}", sequence);
+  return text + (float8 ? ",products=float8" : "");
+}
+
 struct Degrees {
   std::int64_t gpus = 1, tp = 1, pp = 1, cp = 1, ep = 1, vpp = 1, mbs = 1, batch = 1;
   [[nodiscard]] std::int64_t copies() const { return gpus / (tp * pp * cp); }
@@ -92,7 +106,7 @@ class NemoRow : MeasuredRow {
                   float8() ? "float8" : "bfloat16"};
     run.workload = fmt::format("{} on {} GPUs, batch {}", name(), d.gpus, d.batch);
     add_traits({"#-GPUs", "GBS", "MBS", "TP", "PP"}, run);
-    run.run = ExpressedRun{.model = model(),
+    run.run = ExpressedRun{.model = model_text(*find_model(name()), count("Sequence Length"), float8()),
                            .topology = *part_of_preset("dgx-h100", 8, d.gpus),
                            .recipe = recipe(d),
                            .batch = d.batch,
@@ -105,11 +119,6 @@ class NemoRow : MeasuredRow {
   [[nodiscard]] std::string name() const { return without_remark(text(bridge_ ? "model" : "Model")); }
   // Of NeMo the tables say so as a whole.
   [[nodiscard]] bool float8() const { return !bridge_ || text("Precision").starts_with("FP8"); }
-
-  [[nodiscard]] const NamedModel* named() const {
-    const auto found = std::ranges::find(kModels, name(), &NamedModel::name);
-    return found == kModels.end() ? nullptr : found;
-  }
 
   [[nodiscard]] std::int64_t degree(std::string_view column) const {
     return text(column).empty() || text(column) == "n/a" ? 1 : count(column);
@@ -136,26 +145,17 @@ class NemoRow : MeasuredRow {
     if (!bridge_ && text("VP").empty() && text("PP") != "1") return "a number of stages that is not told";
     if (text(bridge_ ? "model" : "Model").find("tokendrop") != std::string::npos)
       return "tokens that are dropped";
-    if (named() == nullptr) return "a model that pipesim does not know: " + name();
+    if (find_model(name()) == nullptr) return "a model that pipesim does not know: " + name();
     if (!part_of_preset("dgx-h100", 8, count("#-GPUs"))) return "nodes that are not whole";
+    if (number_or_none("Tokens / sec / GPU") == 0) return "no rate measured";
     return refusal_of(degrees());
-  }
-
-  [[nodiscard]] std::string model() const {
-    const std::string sizes(named()->model);
-    const bool first = sizes.ends_with(':');
-    std::string model =
-        fmt::format("{}{}dtype=bfloat16,sequence={}", sizes, first ? "" : ",", count("Sequence Length"));
-    if (sizes.starts_with("gpt:")) model += fmt::format(",positions={}", count("Sequence Length"));
-    if (float8()) model += ",products=float8";
-    return model;
   }
 
   [[nodiscard]] std::string recipe(const Degrees& d) const {
     if (bridge_ && count_or_none("FSDP") > 1) return fmt::format("dp{},mbs{},zero3", d.copies(), d.mbs);
     std::string recipe = recipe_of(d);
     // Embedding and head count as layers.
-    if (named()->name == "LLAMA3.1-405B") recipe += ",first=15,last=15";
+    if (name() == "LLAMA3.1-405B") recipe += ",first=15,last=15";
     return recipe;
   }
 
@@ -178,15 +178,12 @@ class MlperfRow : MeasuredRow {
         Seconds(static_cast<double>(d.batch * count("seq")) / number_or_none("throughput_reported"));
     run.groups = {text("round"), preset()};
     add_traits({"n_gpus", "grad_acc", "pp"}, run);
-    run.run = ExpressedRun{
-        .model = fmt::format("gpt:layers=96,hidden=12288,heads=96,vocab=51200,dropout=0,dtype=bfloat16,"
-                             "sequence={0},positions={0},products=float8",
-                             count("seq")),
-        .topology = *gpus_of(preset()),
-        .recipe = recipe_of(d),
-        .batch = d.batch,
-        .gradient_type = DataType::BFloat16,
-        .runtime = runtime_of(says("other_flags", "TP_COMM_OVERLAP=True"))};
+    run.run = ExpressedRun{.model = model_text(*find_model("GPT3-175B"), count("seq"), true),
+                           .topology = *gpus_of(preset()),
+                           .recipe = recipe_of(d),
+                           .batch = d.batch,
+                           .gradient_type = DataType::BFloat16,
+                           .runtime = runtime_of(says("other_flags", "TP_COMM_OVERLAP=True"))};
     return run;
   }
 
