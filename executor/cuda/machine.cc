@@ -157,15 +157,19 @@ void CudaMachine::release(DeviceId id, std::byte* memory, Bytes /*size*/) {
   release_on(device(id).gpu, memory);
 }
 
-std::unique_ptr<Stream> CudaMachine::make_stream(DeviceId id) {
+std::unique_ptr<Stream> CudaMachine::make_stream(DeviceId id, StreamUse use) {
   const CudaDevice& of = device(id);
   const RelaxedRecording relaxed;
   of.gpu.use();
   cudaStream_t stream = nullptr;
+  int least = 0, greatest = 0;
+  check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange", of.gpu);
+  const int priority = use == StreamUse::Communication ? greatest : least;
   if (of.part >= 0) {
-    stream = partitions_->make_stream(of.part);
+    stream = partitions_->make_stream(of.part, priority);
   } else {
-    check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate", of.gpu);
+    check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, priority),
+          "cudaStreamCreateWithPriority", of.gpu);
   }
   return std::make_unique<CudaStream>(of, stream, now_);
 }

@@ -28,7 +28,7 @@ class CudaMachine : public Machine {
   [[nodiscard]] bool shares_memory() const override { return partitions_ != nullptr; }
   [[nodiscard]] std::byte* allocate(DeviceId device, Bytes size) override;
   void release(DeviceId device, std::byte* memory, Bytes size) override;
-  [[nodiscard]] std::unique_ptr<Stream> make_stream(DeviceId device) override;
+  [[nodiscard]] std::unique_ptr<Stream> make_stream(DeviceId device, StreamUse use) override;
   [[nodiscard]] std::unique_ptr<Event> make_event(DeviceId device) override;
   /// Between GPUs to some microseconds: each has a clock of its own.
   [[nodiscard]] Nanoseconds time_between(const Event& from, const Event& to) override;

@@ -93,11 +93,11 @@ int Partitions::multiprocessors(int part) const {
   return parts_.at(static_cast<std::size_t>(part)).multiprocessors;
 }
 
-cudaStream_t Partitions::make_stream(int part) const {
+cudaStream_t Partitions::make_stream(int part, int priority) const {
   const auto create =
       driver_function<PFN_cuGreenCtxStreamCreate_v12050>("cuGreenCtxStreamCreate", kStreams, gpu_);
   CUstream stream = nullptr;
-  check(create(&stream, parts_.at(static_cast<std::size_t>(part)).context, CU_STREAM_NON_BLOCKING, 0),
+  check(create(&stream, parts_.at(static_cast<std::size_t>(part)).context, CU_STREAM_NON_BLOCKING, priority),
         "cuGreenCtxStreamCreate", gpu_);
   return stream;
 }

@@ -77,12 +77,12 @@ void StreamExecution::place(const DeviceProgram& program) {
   if (step == nullptr) throw DeviceError("out of memory: not even the number of a step");
   device.step = reinterpret_cast<DeviceStep*>(step);
   device.origin = machine_.make_event(program.device);
-  transfers_[program.device] = machine_.make_stream(program.device);
-  const auto add = [&](const std::vector<Instruction>& instructions) {
+  transfers_[program.device] = machine_.make_stream(program.device, StreamUse::Communication);
+  const auto add = [&](const std::vector<Instruction>& instructions, StreamUse use) {
     if (instructions.empty()) return;
     List& list = *lists_.emplace_back(std::make_unique<List>(
-        List{program.device, static_cast<std::int32_t>(lists_.size()), machine_.make_stream(program.device),
-             machine_.make_event(program.device)}));
+        List{program.device, static_cast<std::int32_t>(lists_.size()),
+             machine_.make_stream(program.device, use), machine_.make_event(program.device)}));
     device.lists.push_back(&list);
     for (const Instruction& i : instructions) {
       std::vector<Placed>& members = placed_[i.task.index()];
@@ -90,8 +90,8 @@ void StreamExecution::place(const DeviceProgram& program) {
           {&i, &list, machine_.make_event(program.device), machine_.make_event(program.device), {}, 0});
     }
   };
-  add(program.compute);
-  for (const std::vector<Instruction>& stream : program.streams) add(stream);
+  add(program.compute, StreamUse::Compute);
+  for (const std::vector<Instruction>& stream : program.streams) add(stream, StreamUse::Communication);
 }
 
 // When all have their place, which does not change any more.

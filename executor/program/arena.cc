@@ -17,7 +17,8 @@ std::int64_t aligned(std::int64_t bytes) {
 // The instructions of one device, one after the other as they are dispatched, and its buffers' places.
 class DeviceArena {
  public:
-  DeviceArena(const Program& program, DeviceProgram& device, const std::vector<std::int64_t>& place_in_order)
+  DeviceArena(const Program& program, DeviceProgram& device, const std::vector<std::int64_t>& place_in_order,
+              const Timeline& simulated)
       : program_(program) {
     add_list(device.compute);
     for (std::vector<Instruction>& stream : device.streams) add_list(stream);
@@ -28,16 +29,23 @@ class DeviceArena {
       const std::vector<BufferId>& buffers = steps_[step].instruction->buffers;
       for (const BufferId b : std::set<BufferId>(buffers.begin(), buffers.end())) {
         const auto [at, fresh] = number.try_emplace(b, lives_.size());
-        if (fresh) lives_.push_back({b, {}, 0});
-        lives_[at->second].users.push_back(step);
+        if (fresh) lives_.emplace_back().buffer = b;
+        Life& life = lives_[at->second];
+        life.users.push_back(step);
+        const std::size_t task = steps_[step].instruction->task.index();
+        life.begin = std::min(life.begin, simulated.start[task]);
+        life.end = std::max(life.end, simulated.end[task]);
       }
     }
     for (Life& life : lives_) {
       if (stays(life.buffer)) life.whole_run = true;
     }
     for (std::size_t b = 0; b < program.buffers.size(); ++b) {
-      if (program.buffers[b].device == device.device && stays(BufferId(b)) && !number.contains(BufferId(b)))
-        lives_.push_back({BufferId(b), {}, 0, true});
+      if (program.buffers[b].device == device.device && stays(BufferId(b)) && !number.contains(BufferId(b))) {
+        Life& life = lives_.emplace_back();
+        life.buffer = BufferId(b);
+        life.whole_run = true;
+      }
     }
     for (const Program::Result& result : program.results) {
       const auto at = number.find(result.view.buffer);
@@ -107,6 +115,7 @@ class DeviceArena {
     BufferId buffer;
     std::vector<std::size_t> users;  // steps, ascending
     std::int64_t offset = 0;
+    Nanoseconds begin = std::numeric_limits<Nanoseconds>::max(), end = 0;  // simulated
     bool whole_run = false, until_end = false;
   };
 
@@ -126,7 +135,9 @@ class DeviceArena {
   static std::size_t last(const Life& life) {
     return life.whole_run || life.until_end ? std::numeric_limits<std::size_t>::max() : life.users.back();
   }
-  static bool together(const Life& a, const Life& b) { return first(a) <= last(b) && first(b) <= last(a); }
+  static bool together(const Life& a, const Life& b) {
+    return (first(a) <= last(b) && first(b) <= last(a)) || (a.begin < b.end && b.begin < a.end);
+  }
 
   // By step, descending: the last user in each list of every place that it takes over.
   [[nodiscard]] std::vector<std::vector<std::size_t>> users_before() const {
@@ -176,13 +187,13 @@ class DeviceArena {
 
 }  // namespace
 
-ArenaPlan plan_arenas(Program& program, std::size_t num_devices) {
+ArenaPlan plan_arenas(Program& program, std::size_t num_devices, const Timeline& simulated) {
   ArenaPlan plan{std::vector<std::int64_t>(program.buffers.size(), 0), std::vector<Bytes>(num_devices)};
   std::vector<std::int64_t> place(program.order.size());
   for (std::size_t i = 0; i < program.order.size(); ++i)
     place[program.order[i].index()] = static_cast<std::int64_t>(i);
   for (DeviceProgram& device : program.devices) {
-    DeviceArena arena(program, device, place);
+    DeviceArena arena(program, device, place, simulated);
     plan.size[device.device.index()] = arena.place(plan.offset);
     arena.wait_for_places();
   }

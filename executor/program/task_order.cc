@@ -9,21 +9,22 @@
 namespace pipesim {
 
 std::vector<TaskId> dispatch_order(const TaskDag& dag, const Timeline& simulated) {
-  using Ready = std::tuple<Nanoseconds, TaskKey, TaskId>;
+  using Ready = std::tuple<Nanoseconds, Nanoseconds, TaskKey, TaskId>;  // start, ready, key
   std::priority_queue<Ready, std::vector<Ready>, std::greater<>> queue;
   std::vector<std::int32_t> missing(dag.num_predecessors().begin(), dag.num_predecessors().end());
   std::vector<Nanoseconds> ready(dag.num_tasks(), 0);
   std::vector<TaskId> order;
   for (std::size_t t = 0; t < dag.num_tasks(); ++t) {
-    if (missing[t] == 0) queue.emplace(0, dag.key(TaskId(t)), TaskId(t));
+    if (missing[t] == 0) queue.emplace(simulated.start[t], 0, dag.key(TaskId(t)), TaskId(t));
   }
   while (!queue.empty()) {
-    const TaskId task = std::get<2>(queue.top());
+    const TaskId task = std::get<TaskId>(queue.top());
     queue.pop();
     order.push_back(task);
     for (const TaskId next : dag.successors(task)) {
       ready[next.index()] = std::max(ready[next.index()], simulated.end[task.index()]);
-      if (--missing[next.index()] == 0) queue.emplace(ready[next.index()], dag.key(next), next);
+      if (--missing[next.index()] == 0)
+        queue.emplace(simulated.start[next.index()], ready[next.index()], dag.key(next), next);
     }
   }
   return order;

@@ -12,8 +12,8 @@
 
 namespace pipesim {
 
-/// The tasks in the order in which the simulator took them: by (ready time, key), every task after those that
-/// it waits for. All lists of the executor follow this one order, so no two devices ever wait for each other
+/// The tasks in the order in which they began: by (start, ready time, key), every task after those that it
+/// waits for. All lists of the executor follow this one order, so no two devices ever wait for each other
 /// (the single controller of Pathways, Barham et al. 2022, section 4.4).
 std::vector<TaskId> dispatch_order(const TaskDag& dag, const Timeline& simulated);
 

@@ -101,7 +101,7 @@ Training::Training(const OperatorGraph& graph, const CostModel& costs, const Pla
   };
   with_memory(too_many, [&] {
     program_ = compile(expanded_, simulated_, setting_.backend, setting_.local);
-    if (setting_.arenas) program_.arenas = plan_arenas(program_, costs.topology().num_devices());
+    if (setting_.arenas) program_.arenas = plan_arenas(program_, costs.topology().num_devices(), simulated_);
   });
   pace_ = make_pace(expanded_.dag(), program_.order);
   const auto describe = [this](const Buffer& b) {

@@ -161,10 +161,20 @@ std::optional<double> bound_of(const CostModel& costs, const OperatorGraph& grap
   return to_seconds(lower_bound(graph, costs, options)).value;
 }
 
+Option save_plans_option() {
+  return {.name = "save-plans",
+          .argument = "FOLDER",
+          .default_value = "",
+          .help = "write the plans that run, one file each",
+          .details = "A baseline's file is data-parallel.json, the third random plan's random-3.json.",
+          .group = OptionGroup::Execution};
+}
+
 // Options of the run without --execute would be ignored.
 void require_execute(const Arguments& arguments) {
   std::vector<Option> of_run = plan_set_options("", "0");
   for (Option& o : run_options()) of_run.push_back(std::move(o));
+  of_run.push_back(save_plans_option());
   for (const Option& o : of_run) {
     if (arguments.given(o.name)) throw UsageError(fmt::format("compare: --{} needs --execute", o.name));
   }
@@ -310,6 +320,7 @@ Command compare_command() {
                        .details = "--plan, --random and the other options of execution need --execute.",
                        .group = OptionGroup::Execution});
   for (Option& o : plan_set_options("run", "0")) c.options.push_back(std::move(o));
+  c.options.push_back(save_plans_option());
   for (Option& o : run_options()) c.options.push_back(std::move(o));
   c.options.push_back(json_option());
   c.common = {"model", "topology", "recipe", "batch", "microbatches", "execute", "backend", "json"};

@@ -23,7 +23,7 @@ std::vector<DeviceId> priced_group(const CollectiveCall& call) {
 class LinkMemory {
  public:
   explicit LinkMemory(Machine& machine, DeviceId device)
-      : machine_(machine), device_(device), stream_(machine.make_stream(device)) {}
+      : machine_(machine), device_(device), stream_(machine.make_stream(device, StreamUse::Communication)) {}
   ~LinkMemory() {
     stream_.reset();
     for (const auto& [memory, size] : blocks_) machine_.release(device_, memory, size);

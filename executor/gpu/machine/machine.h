@@ -12,6 +12,10 @@
 
 namespace pipesim::gpu {
 
+/// What the kernels of a stream do. Where both wait for multiprocessors, those of communication go first:
+/// other devices wait for them, and they are small.
+enum class StreamUse { Compute, Communication };
+
 /// Devices that run behind the host. Their memory is not the host's. Their work is noted in streams and done
 /// later: in order within a stream, in parallel across streams. Used by one thread at a time. DeviceError
 /// when a device fails.
@@ -29,7 +33,7 @@ class Machine : public Allocator {
   /// Whether all devices allocate from the same memory.
   [[nodiscard]] virtual bool shares_memory() const = 0;
 
-  [[nodiscard]] virtual std::unique_ptr<Stream> make_stream(DeviceId device) = 0;
+  [[nodiscard]] virtual std::unique_ptr<Stream> make_stream(DeviceId device, StreamUse use) = 0;
   [[nodiscard]] virtual std::unique_ptr<Event> make_event(DeviceId device) = 0;
   /// Time from one event to another. Both were recorded on any device of the machine and are over.
   [[nodiscard]] virtual Nanoseconds time_between(const Event& from, const Event& to) = 0;

@@ -61,7 +61,7 @@ void BM_GptProduct(benchmark::State& state) {
   } catch (const DeviceError& error) {
     return state.SkipWithError(error.what());
   }
-  const auto stream = machine->make_stream(DeviceId(0));
+  const auto stream = machine->make_stream(DeviceId(0), StreamUse::Compute);
   const auto begin = machine->make_event(DeviceId(0)), end = machine->make_event(DeviceId(0));
   const DeviceMatrix a(*machine, *stream, kTokens * p.inner), b(*machine, *stream, p.inner * p.columns),
       d(*machine, *stream, kTokens * p.columns);

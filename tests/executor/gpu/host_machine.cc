@@ -171,7 +171,7 @@ void HostMachine::release(DeviceId device, std::byte* memory, Bytes size) {
   std::free(memory);
 }
 
-std::unique_ptr<Stream> HostMachine::make_stream(DeviceId device) {
+std::unique_ptr<Stream> HostMachine::make_stream(DeviceId device, StreamUse /*use*/) {
   return std::make_unique<HostStream>(*this, device);
 }
 

@@ -38,7 +38,7 @@ class HostMachine : public Machine {
   [[nodiscard]] bool shares_memory() const override { return false; }
   [[nodiscard]] std::byte* allocate(DeviceId device, Bytes size) override;
   void release(DeviceId device, std::byte* memory, Bytes size) override;
-  [[nodiscard]] std::unique_ptr<Stream> make_stream(DeviceId device) override;
+  [[nodiscard]] std::unique_ptr<Stream> make_stream(DeviceId device, StreamUse use) override;
   [[nodiscard]] std::unique_ptr<Event> make_event(DeviceId device) override;
   /// In pieces of work done.
   [[nodiscard]] Nanoseconds time_between(const Event& from, const Event& to) override;

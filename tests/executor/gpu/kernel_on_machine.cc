@@ -90,7 +90,7 @@ std::mutex one_call_at_a_time;
 template <class Pass>
 void KernelOnMachine::run(const cpu::ShardCall& call, Pass pass) const {
   const std::lock_guard lock(one_call_at_a_time);
-  const std::unique_ptr<Stream> stream = machine_.make_stream(DeviceId(0));
+  const std::unique_ptr<Stream> stream = machine_.make_stream(DeviceId(0), StreamUse::Compute);
   DeviceBytes device(machine_, *stream);
   std::vector<Piece> values, gradients;
   for (const cpu::Piece& p : call.values) values.push_back(device.with(p, type_));

@@ -36,7 +36,7 @@ void relu_numbers(Stream& stream, const Floats& x, const Floats& y, std::int64_t
 
 void check_copies(Machine& machine, int devices) {
   constexpr std::int64_t many = 1'200'001;
-  const auto stream = machine.make_stream(DeviceId(0));
+  const auto stream = machine.make_stream(DeviceId(0), StreamUse::Compute);
   const Twin a(machine, Stored::Float32, many), b(machine, Stored::Float32, many, DeviceId(devices - 1));
   for (const float first : {1.0F, 2.0F}) {
     Numbers numbers = counted(static_cast<std::size_t>(many), first);
@@ -58,7 +58,7 @@ void check_copies(Machine& machine, int devices) {
 
 void check_many_small_uploads(Machine& machine, int /*devices*/) {
   constexpr std::int64_t places = 16;
-  const auto stream = machine.make_stream(DeviceId(0));
+  const auto stream = machine.make_stream(DeviceId(0), StreamUse::Compute);
   const Twin memory(machine, Stored::Float32, places);
   Numbers expected(places);
   for (std::int64_t i = 0; i < 3000; ++i) {
@@ -84,7 +84,8 @@ void check_memory(Machine& machine, int devices) {
 
 void check_waits(Machine& machine, int devices) {
   constexpr std::int64_t count = 10'000;
-  const auto first = machine.make_stream(DeviceId(0)), second = machine.make_stream(DeviceId(devices - 1));
+  const auto first = machine.make_stream(DeviceId(0), StreamUse::Compute),
+             second = machine.make_stream(DeviceId(devices - 1), StreamUse::Compute);
   const auto written = machine.make_event(DeviceId(0)), read = machine.make_event(DeviceId(devices - 1));
   const Twin a(machine, Stored::Float32, count);
   const DeviceId last(devices - 1);
@@ -106,7 +107,7 @@ void check_waits(Machine& machine, int devices) {
 }
 
 void check_times(Machine& machine, int /*devices*/) {
-  const auto stream = machine.make_stream(DeviceId(0));
+  const auto stream = machine.make_stream(DeviceId(0), StreamUse::Compute);
   const auto begin = machine.make_event(DeviceId(0)), middle = machine.make_event(DeviceId(0)),
              end = machine.make_event(DeviceId(0));
   const Twin x(machine, Stored::Float32, 100'000);
@@ -122,7 +123,7 @@ void check_times(Machine& machine, int /*devices*/) {
 }
 
 void check_scratch(Machine& machine, int /*devices*/) {
-  const auto stream = machine.make_stream(DeviceId(0));
+  const auto stream = machine.make_stream(DeviceId(0), StreamUse::Compute);
   const Twin result(machine, Stored::Float32, 30'000);
   for (std::int64_t round = 1; round <= 6; ++round) {
     const std::int64_t count = 5000 * round;
@@ -141,7 +142,8 @@ void check_scratch(Machine& machine, int /*devices*/) {
 // Two streams, an upload, scratch memory, a library's call and a body, again with other numbers.
 void check_recordings(Machine& machine, int devices) {
   constexpr std::int64_t side = 64, count = side * side;
-  const auto first = machine.make_stream(DeviceId(0)), second = machine.make_stream(DeviceId(devices - 1));
+  const auto first = machine.make_stream(DeviceId(0), StreamUse::Compute),
+             second = machine.make_stream(DeviceId(devices - 1), StreamUse::Compute);
   const auto begun = machine.make_event(DeviceId(0)), ended = machine.make_event(DeviceId(devices - 1));
   const DeviceId last(devices - 1);
   const Twin x(machine, Stored::Float32, count), kept(machine, Stored::Float32, count),
@@ -244,7 +246,7 @@ void check_product(Machine& machine, Stream& stream, Rng& rng, const TypesOfProd
 }
 
 void check_products(Machine& machine, int /*devices*/) {
-  const auto stream = machine.make_stream(DeviceId(0));
+  const auto stream = machine.make_stream(DeviceId(0), StreamUse::Compute);
   Rng rng(3);
   for (const TypesOfProduct& types : product_types) {
     if (!machine.why_not(types.operands == Stored::BFloat16 ? DataType::BFloat16 : DataType::Float32).empty())
@@ -302,7 +304,7 @@ void check_convolution(Machine& machine, Stream& stream, Rng& rng, const Windows
 
 void check_convolutions(Machine& machine, int /*devices*/) {
   using enum Convolution::Wanted;
-  const auto stream = machine.make_stream(DeviceId(0));
+  const auto stream = machine.make_stream(DeviceId(0), StreamUse::Compute);
   Rng rng(5);
   for (const Stored stored : {Stored::Float32, Stored::BFloat16, Stored::Float16}) {
     if (stored == Stored::BFloat16 && !machine.why_not(DataType::BFloat16).empty()) continue;
@@ -322,7 +324,8 @@ void check_convolutions(Machine& machine, int /*devices*/) {
 void check_gates(Machine& machine, int devices) {
   constexpr Nanoseconds never = 3'600'000'000'000, at_once = 1;
   constexpr std::int64_t count = 10'000;
-  const auto first = machine.make_stream(DeviceId(0)), second = machine.make_stream(DeviceId(devices - 1));
+  const auto first = machine.make_stream(DeviceId(0), StreamUse::Compute),
+             second = machine.make_stream(DeviceId(devices - 1), StreamUse::Compute);
   const auto written = machine.make_event(DeviceId(0));
   const Twin memory(machine, Stored::Float32, count);
   const auto write = [&](float value) {

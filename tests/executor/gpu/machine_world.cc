@@ -96,7 +96,8 @@ class WorldMember : public Communicator {
 
 MachineWorld::MachineWorld(Machine& machine, Collectives& collectives, int devices)
     : machine_(machine), collectives_(collectives), devices_(devices) {
-  for (int d = 0; d < devices; ++d) streams_.push_back(machine.make_stream(DeviceId(d)));
+  for (int d = 0; d < devices; ++d)
+    streams_.push_back(machine.make_stream(DeviceId(d), StreamUse::Communication));
 }
 
 std::unique_ptr<Communicator> MachineWorld::member(int device) {

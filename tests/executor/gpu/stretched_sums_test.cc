@@ -12,7 +12,7 @@ namespace {
 
 TEST(StretchedSums, AddUpNeighboursByTeamsInChunks) {
   HostMachine machine({.team = 3});
-  const auto stream = machine.make_stream(DeviceId(0));
+  const auto stream = machine.make_stream(DeviceId(0), StreamUse::Compute);
   constexpr std::int64_t columns = 3, rows = 3'000;
   Rng rng(7);
   std::vector<float> d(columns * rows), x(columns * rows);

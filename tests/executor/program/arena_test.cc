@@ -138,6 +138,20 @@ Bytes least_size(const Program& program, const DeviceProgram& device) {
   return Bytes(always + most);
 }
 
+// What an instruction waits for has ended when it begins, in the simulation: places that it takes over, too.
+void expect_on_time(const Program& program, const Timeline& simulated) {
+  const auto check = [&](const std::vector<Instruction>& list) {
+    for (const Instruction& i : list) {
+      for (const TaskId awaited : i.waits)
+        EXPECT_LE(simulated.end[awaited.index()], simulated.start[i.task.index()]);
+    }
+  };
+  for (const DeviceProgram& device : program.devices) {
+    check(device.compute);
+    std::ranges::for_each(device.streams, check);
+  }
+}
+
 constexpr const char* kModel = "gpt:batch=4,layers=2,hidden=16,heads=4,vocab=50,sequence=8,positions=8";
 
 TEST(Arena, KeepsBuffersOfOnePlaceApart) {
@@ -156,9 +170,11 @@ TEST(Arena, KeepsBuffersOfOnePlaceApart) {
     const TaskGraph& tasks = expanded.graph();
     expanded.expand(strategy, {.labels = Labels::Make});
     const CpuBackend backend(c.graph, most_devices, Optimizer::Momentum, unpinned());
-    Program program = compile(expanded, simulate(tasks.dag), backend, c.world.devices());
-    const ArenaPlan plan = plan_arenas(program, c.topology.num_devices());
+    const Timeline simulated = simulate(tasks.dag);
+    Program program = compile(expanded, simulated, backend, c.world.devices());
+    const ArenaPlan plan = plan_arenas(program, c.topology.num_devices(), simulated);
     expect_apart(program, plan);
+    expect_on_time(program, simulated);
     for (const DeviceProgram& device : program.devices) {
       const Bytes smallest = least_size(program, device);
       EXPECT_GE(plan.size[device.device.index()], smallest);

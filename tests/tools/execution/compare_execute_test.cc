@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "tests/temporary_folder.h"
@@ -69,6 +70,29 @@ TEST(CompareExecute, ShowsPredictedAndMeasuredTimesOfEachPlan) {
   EXPECT_THAT(run.out, HasSubstr(plan));
   EXPECT_THAT(run.out, HasSubstr("  predicted order       is the measured order\n"));
   EXPECT_THAT(run.out, HasSubstr("  rank correlation      1.000 (Spearman)\n"));
+}
+
+TEST(CompareExecute, SavesThePlansThatItRan) {
+  const TemporaryFolder folder;
+  const Outcome run =
+      pipesim_run(compared({"--random", "2", "--save-plans", folder.path("plans"), "--json"}));
+  ASSERT_EQ(run.status, 0) << run;
+  const auto compared = nlohmann::json::parse(run.out);
+  const std::string saved = folder.path("plans") + "/random-2.json";
+  const Outcome simulated = pipesim_run({"simulate", "--plan", saved, "--json"});
+  ASSERT_EQ(simulated.status, 0) << simulated;
+  const auto plan =
+      std::ranges::find(compared.at("plans"), "random 2", [](const auto& p) { return p.at("name"); });
+  ASSERT_NE(plan, compared.at("plans").end());
+  EXPECT_EQ(nlohmann::json::parse(simulated.out).at("iteration_time_s"), plan->at("predicted_s"));
+}
+
+TEST(CompareExecute, SavesNothingWhereAFileIsInTheWay) {
+  const TemporaryFolder folder;
+  static_cast<void>(folder.file("plans", "mine"));
+  const Outcome run = pipesim_run(compared({"--save-plans", folder.path("plans")}));
+  EXPECT_EQ(run.status, 1) << run;
+  EXPECT_THAT(run.err, HasSubstr("plans: cannot be made a folder: "));
 }
 
 TEST(CompareExecute, IsAskedFor) {

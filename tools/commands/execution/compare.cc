@@ -1,8 +1,12 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <ostream>
 
+#include "sim/base/files.h"
 #include "tools/commands/execution/run_setting_options.h"
 #include "tools/commands/execution_commands.h"
 #include "tools/commands/options/shared_options.h"
@@ -32,11 +36,14 @@ struct ComparedRun {
   std::string calibration;  // a file; "": none
   std::int64_t random;
   std::vector<std::string> plans;  // files
+  std::string model_text, topology_text;
+  std::string folder;  // for the plans; "": none
   bool json;
 };
 
 ComparedRun compared_run_of(const Arguments& a) {
-  OperatorGraph graph = open_model(model_run_of(a).model);
+  const std::string model = model_run_of(a).model;
+  OperatorGraph graph = open_model(model);
   Topology topology = topology_of(a);
   RunSetting setting = run_setting_of(a, topology);
   require_one_process(setting, "compare");
@@ -51,6 +58,9 @@ ComparedRun compared_run_of(const Arguments& a) {
           text_or_none(a, "calibration"),
           a.integer("random", 0, kMostRandomPlans),
           a.texts("plan"),
+          model,
+          a.text("topology"),
+          text_or_none(a, "save-plans"),
           a.given("json")};
 }
 
@@ -62,11 +72,37 @@ PlanSet plans_of(const ComparedRun& run, std::ostream& err) {
   return set;
 }
 
+// "random 3" is random-3.json; baselines that are the same plan have one file.
+std::string file_name_of(std::string plan) {
+  for (char& c : plan) {
+    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '-') c = '-';
+  }
+  return plan + ".json";
+}
+
+// All plans that did not come from a file.
+void save_plans(const ComparedRun& run, const std::vector<NamedSubject>& plans) {
+  const std::filesystem::path folder(run.folder);
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) throw InputError(fmt::format("{}: cannot be made a folder: {}", run.folder, error.message()));
+  for (const NamedSubject& p : plans) {
+    if (std::ranges::find(run.plans, p.name) != run.plans.end()) continue;
+    Plan plan = p.subject.plan;
+    plan.model = run.model_text;
+    plan.topology = run.topology_text;
+    plan.model_fingerprint = run.graph.fingerprint();
+    plan.topology_fingerprint = run.topology.fingerprint();
+    write_file(folder / file_name_of(p.name), to_json(plan, run.graph, run.topology));
+  }
+}
+
 }  // namespace
 
 int run_compare_execution(const Arguments& arguments, Streams& streams) {
   const ComparedRun run = compared_run_of(arguments);
   const PlanSet set = plans_of(run, streams.err);
+  if (!run.folder.empty()) save_plans(run, set.plans());
   const PlanComparison comparison = run_comparison(set.plans(), run.setting, streams.err);
   if (run.json) {
     nlohmann::ordered_json json{{"model", run.graph.name()},

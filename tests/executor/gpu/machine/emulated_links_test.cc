@@ -37,7 +37,7 @@ Nanoseconds steady_now() {
 TEST(TakeLinks, StartsTransfersWhenTheSimulatorDoes) {
   constexpr std::size_t lanes = 5;
   HostMachine machine;
-  const auto stream = machine.make_stream(DeviceId(0));
+  const auto stream = machine.make_stream(DeviceId(0), StreamUse::Compute);
   Rng rng(11);
   // No lane is free before: transfers that come now are ready at one time, as those of the graph are.
   const Nanoseconds later = nanoseconds() + kHour;
@@ -71,7 +71,7 @@ TEST(TakeLinks, StartsTransfersWhenTheSimulatorDoes) {
 
 TEST(TakeLinks, WaitsForNoOtherLinks) {
   HostMachine machine;
-  const auto stream = machine.make_stream(DeviceId(0));
+  const auto stream = machine.make_stream(DeviceId(0), StreamUse::Compute);
   const Nanoseconds before = nanoseconds();
   std::array<std::int64_t, 2> free_at{0, before + kHour};
   std::uint32_t taken = 0;
@@ -93,7 +93,7 @@ class Messages {
   explicit Messages(Machine& machine) : machine_(machine) {
     collectives_ = make_emulated_links(machine_, make_machine_collectives(machine_), topology_);
     for (std::size_t d = 0; d < kDevices; ++d) {
-      streams_.push_back(machine_.make_stream(DeviceId(d)));
+      streams_.push_back(machine_.make_stream(DeviceId(d), StreamUse::Compute));
       events_.push_back(machine_.make_event(DeviceId(d)));
       memory_.push_back(machine_.allocate(DeviceId(d), kSize));
       fill(d, d == 0 ? kSent : 0);

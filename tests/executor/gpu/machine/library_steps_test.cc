@@ -48,7 +48,7 @@ class ProductTwins {
   HostMachine machine_;
 
  public:
-  const std::unique_ptr<Stream> stream = machine_.make_stream(DeviceId(0));
+  const std::unique_ptr<Stream> stream = machine_.make_stream(DeviceId(0), StreamUse::Compute);
   MatrixProduct product{.rows = 3, .columns = 5, .inner = 4};
 
  private:
@@ -103,7 +103,7 @@ TEST(ConvolutionSteps, KnowWhenEqualPaddingDoes) {
 
 TEST(ConvolutionSteps, ComputeTheSameWithoutPadding) {
   HostMachine machine;
-  const auto stream = machine.make_stream(DeviceId(0));
+  const auto stream = machine.make_stream(DeviceId(0), StreamUse::Compute);
   Rng rng(7);
   for (const Line& l : lines) {
     for (const auto wanted : {Convolution::Wanted::Result, Convolution::Wanted::InputGradient,

@@ -42,7 +42,7 @@ INSTANTIATE_TEST_SUITE_P(Devices, MachineCollectivesConformance,
 TEST(MachineCollectives, RefuseWhatOneGpuCanNotDo) {
   HostMachine machine;
   const std::unique_ptr<Collectives> collectives = make_machine_collectives(machine);
-  const std::unique_ptr<Stream> stream = machine.make_stream(DeviceId(0));
+  const std::unique_ptr<Stream> stream = machine.make_stream(DeviceId(0), StreamUse::Compute);
   std::vector<DeviceId> group;
   std::vector<CollectiveMember> members;
   for (int d = 0; d < 65; ++d) {

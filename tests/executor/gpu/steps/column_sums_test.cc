@@ -12,7 +12,7 @@ namespace {
 
 TEST(ColumnSums, AddUpEveryColumnWhateverItsLength) {
   HostMachine machine;
-  const auto stream = machine.make_stream(DeviceId(0));
+  const auto stream = machine.make_stream(DeviceId(0), StreamUse::Compute);
   Rng rng(5);
   for (const std::int64_t rows : {0, 1, 15, 33, 1000}) {
     for (const std::int64_t columns : {0, 1, 7, 8, 300, 301}) {

@@ -65,7 +65,7 @@ Boxes random_boxes(Rng& rng) {
 
 TEST(GpuMoves, MoveWhatHostsMove) {
   HostMachine machine;
-  const auto stream = machine.make_stream(DeviceId(0));
+  const auto stream = machine.make_stream(DeviceId(0), StreamUse::Compute);
   Rng rng(7);
   for (int times = 0; times < 1000; ++times) {
     const Boxes boxes = random_boxes(rng);
@@ -85,7 +85,7 @@ TEST(GpuMoves, MoveWhatHostsMove) {
 
 TEST(GpuMoves, NothingMovesWhereNothingIs) {
   HostMachine machine;
-  const auto stream = machine.make_stream(DeviceId(0));
+  const auto stream = machine.make_stream(DeviceId(0), StreamUse::Compute);
   Rng rng(8);
   const Box box = Box::whole(std::array<std::int64_t, 2>{3, 4});
   Box region = box;
@@ -101,7 +101,7 @@ TEST(GpuMoves, NothingMovesWhereNothingIs) {
 
 TEST(GpuMoves, ZeroesPieces) {
   HostMachine machine;
-  const auto stream = machine.make_stream(DeviceId(0));
+  const auto stream = machine.make_stream(DeviceId(0), StreamUse::Compute);
   Rng rng(9);
   for (const bool integers : {false, true}) {
     Block block = random_block(Box::whole(std::array<std::int64_t, 2>{3, 5}), integers, rng);
@@ -113,7 +113,7 @@ TEST(GpuMoves, ZeroesPieces) {
 
 TEST(GpuMoves, RefuseWhatHostsRefuse) {
   HostMachine machine;
-  const auto stream = machine.make_stream(DeviceId(0));
+  const auto stream = machine.make_stream(DeviceId(0), StreamUse::Compute);
   const Box box = Box::whole(std::array<std::int64_t, 1>{1});
   Block number{box, DataType::Float16, std::vector<std::byte>(2)};
   Block index{box, DataType::Int32, std::vector<std::byte>(4)};

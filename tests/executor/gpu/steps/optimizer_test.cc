@@ -30,7 +30,7 @@ struct Trainings {
     expected = found = drawn(n, rng);
     std::vector<float> first(n), second(n), device_first(n), device_second(n);
     rounded.resize(n);
-    const auto stream = machine.make_stream(DeviceId(0));
+    const auto stream = machine.make_stream(DeviceId(0), StreamUse::Compute);
     for (DeviceStep step; step.step < 3; ++step.step) {
       for (std::int64_t change = 0; change < changes; ++change) {
         std::vector<float> gradient = drawn(n, rng);

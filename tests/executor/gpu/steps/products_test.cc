@@ -33,7 +33,7 @@ struct Matrices {
 
 TEST(Products, MultiplyMatricesOfAnyTypes) {
   HostMachine machine;
-  const auto stream = machine.make_stream(DeviceId(0));
+  const auto stream = machine.make_stream(DeviceId(0), StreamUse::Compute);
   constexpr std::array types{Stored::Float32, Stored::BFloat16, Stored::Float16};
   Rng rng(3);
   for (std::size_t combination = 0; combination < 54; ++combination) {
@@ -70,7 +70,7 @@ TEST(Products, MultiplyMatricesOfAnyTypes) {
 
 TEST(Products, OfNothingAreZeros) {
   HostMachine machine;
-  const auto stream = machine.make_stream(DeviceId(0));
+  const auto stream = machine.make_stream(DeviceId(0), StreamUse::Compute);
   std::vector<float> d(6, 1);
   const Floats floats{d.data()};
   multiply(*stream, {.rows = 2, .columns = 3, .d = {floats, false, 3, 6}, .accumulate = true});
