@@ -366,14 +366,18 @@ CalibrationStore CalibrationStore::open(fs::path path, CalibrationRun run) {
   return {std::move(path), std::move(calibration)};
 }
 
-void CalibrationStore::add(std::span<const Measurement> batch) {
+Calibration CalibrationStore::with(std::span<const Measurement> batch) const {
   Calibration grown = calibration_;
   try {
     for (const Measurement& measurement : batch) grown.add(measurement);
   } catch (const InputError& error) {
     throw InputError(fmt::format("{}: {}", path_.string(), error.what()));
   }
-  std::swap(calibration_, grown);
+  return grown;
+}
+
+void CalibrationStore::add(std::span<const Measurement> batch) {
+  calibration_ = with(batch);
   save();
 }
 

@@ -28,6 +28,8 @@ class CalibrationStore {
 
   [[nodiscard]] const Calibration& calibration() const { return calibration_; }
 
+  /// What add() would make of it.
+  [[nodiscard]] Calibration with(std::span<const Measurement> batch) const;
   /// Adds the whole batch in one transaction, then calls save(). InputError with the file's name when a key
   /// has no clean sample; then nothing of the batch is kept.
   void add(std::span<const Measurement> batch);

@@ -31,7 +31,10 @@ Command calibrate_command() {
       "--calibration.\n\nKernels are measured as plans run them: in the same shapes and order, with the same "
       "caches, transfers and busy neighbours. Alone they would be faster.\n\nAn existing file is added to. "
       "Samples in which the system took the processor away are dropped. Where that leaves no sample of a "
-      "duration, the file stays as it is and the duration is named.\n\nWith --fit, four more random "
+      "duration, the file stays as it is and the duration is named. At the end one plan is run once more and "
+      "predicted from what was measured. If it is further off than --tolerance, up to three times, nothing "
+      "is "
+      "written: the machine was busy, then or now.\n\nWith --fit, four more random "
       "strategies are run and predicted from the file. Durations that had to be estimated from other sizes "
       "are compared with what was measured; a factor and an overhead for each class of tasks (forward "
       "passes, all-reduces, …) are fitted and kept in the file.\n\nWith --runs nothing is run here. A few "
@@ -43,9 +46,11 @@ Command calibrate_command() {
        in_group(OptionGroup::Output, {{"output", "FILE", "", "where to write it", 'o'}, json_option()}))
     c.options.push_back(std::move(o));
   for (Option& o : plan_set_options("run", "16")) c.options.push_back(std::move(o));
-  for (Option& o : in_group(OptionGroup::Execution,
-                            {{"no-baselines", "", "", "do not run the baselines"},
-                             {"fit", "", "", "correct durations that are estimated from other sizes"}}))
+  for (Option& o :
+       in_group(OptionGroup::Execution,
+                {{"no-baselines", "", "", "do not run the baselines"},
+                 {"fit", "", "", "correct durations that are estimated from other sizes"},
+                 {"tolerance", "PERCENT", "25", "write nothing if a plan that is run again is further off"}}))
     c.options.push_back(std::move(o));
   for (Option& o : plan_options()) c.options.push_back(std::move(o));
   for (Option& o : run_options("40")) c.options.push_back(std::move(o));

@@ -26,6 +26,11 @@ class Calibrator {
   /// parts of one GPU, copies of a plan run on the parts that it leaves idle (side_by_side), unless links are
   /// emulated.
   void sample(const std::vector<NamedSubject>& plans);
+  /// Runs a plan once more, predicted from `measured`: what a calibration says of the host now. Where that is
+  /// further off than `tolerance`, a share of the measured time, it is run again, up to three times in all,
+  /// as a moment's load may be over. The nearest is returned.
+  [[nodiscard]] ExecutionReport run_again(const NamedSubject& plan, const Calibration& measured,
+                                          double tolerance);
   /// By key, of all plans that were run.
   [[nodiscard]] std::vector<Measurement> measurements() const { return samples_.all(); }
 

@@ -1,9 +1,12 @@
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "costmodel/calibration_store.h"
 #include "costmodel/host.h"
+#include "sim/base/files.h"
 #include "tests/temporary_folder.h"
 #include "tests/tools/command_line.h"
 
@@ -44,6 +47,32 @@ TEST(Calibrate, MeasuresEveryDurationOfThePlansThatItRuns) {
     EXPECT_NEAR(with.at("iteration_time_s").get<double>(), without.at("iteration_time_s").get<double>(),
                 50e-9);
   }
+}
+
+TEST(Calibrate, RunsOnePlanOnceMore) {
+  const TemporaryFolder folder;
+  const Outcome run = pipesim_run(calibrate_words(folder.path("cpu.db")));
+  ASSERT_EQ(run.status, 0) << run;
+  EXPECT_THAT(run.out, HasSubstr("\n  random 3 run once more: "));
+  EXPECT_THAT(run.out, HasSubstr("0.0 %)\n"));
+}
+
+TEST(Calibrate, WritesNothingThatThePlanRunOnceMoreContradicts) {
+  const TemporaryFolder folder;
+  const std::string file = folder.path("cpu.db");
+  // Most samples are of devices that take three times as long as they do later.
+  ASSERT_EQ(pipesim_run(calibrate_words(file, {"--slow", "cpu0=3,cpu1=3", "--tolerance", "0.1"})).status, 0);
+  const std::string before = read_file(file);
+  std::vector<std::string> later = calibrate_words(file);
+  *std::next(std::ranges::find(later, "--steps")) = "1";
+  const Outcome refused = pipesim_run(later);
+  EXPECT_EQ(refused.status, 1) << refused;
+  EXPECT_THAT(refused.err, HasSubstr("cpu.db: not written: random 3 run once more: "));
+  EXPECT_THAT(refused.err, HasSubstr("more than 25 % off"));
+  EXPECT_EQ(read_file(file), before);
+  later.insert(later.end(), {"--tolerance", "500"});
+  EXPECT_EQ(pipesim_run(later).status, 0);
+  EXPECT_NE(read_file(file), before);
 }
 
 TEST(Calibrate, NotesTheHostAndTheDate) {

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <cmath>
 #include <filesystem>
 #include <map>
 #include <ostream>
@@ -80,6 +81,7 @@ struct CalibrateRun {
   RunSetting setting;
   PlanOptions options;
   bool baselines, fit;
+  double tolerance;  // a share of the measured time
   std::int64_t random;
   std::vector<std::string> plans;  // files
 };
@@ -94,10 +96,15 @@ CalibrateRun calibrate_run_of(const Arguments& a) {
   setting.sleep = EmulatedPace::Sleep::Never;
   if (setting.gpus && setting.gpus->recorded)
     throw UsageError("calibrate: --recorded has no times of single tasks, which are what is measured");
-  return {a.text("output"),    std::move(graph),
-          std::move(topology), std::move(setting),
-          plan_options_of(a),  !a.given("no-baselines"),
-          a.given("fit"),      a.integer("random", 0, kMostRandomPlans),
+  return {a.text("output"),
+          std::move(graph),
+          std::move(topology),
+          std::move(setting),
+          plan_options_of(a),
+          !a.given("no-baselines"),
+          a.given("fit"),
+          a.number("tolerance", 0, 1000) / 100,
+          a.integer("random", 0, kMostRandomPlans),
           a.texts("plan")};
 }
 
@@ -146,6 +153,21 @@ std::string summary(const std::string& file, const CalibrationStore& store,
   return text;
 }
 
+// Of the plan that was added last: it has transfers and keeps all devices busy, if there are such plans.
+std::string checked(Calibrator& calibrator, const CalibrateRun& run, const NamedSubject& plan,
+                    const Calibration& measured) {
+  const ExecutionReport now = calibrator.run_again(plan, measured, run.tolerance);
+  const double off = 100 * now.error();
+  const std::string found =
+      fmt::format("{} run once more: {}, predicted {} ({:+.1f} %)", plan.name,
+                  pretty(to_seconds(now.measured.median)), pretty(to_seconds(now.predicted)), off);
+  if (std::abs(now.error()) <= run.tolerance) return fmt::format("  {}\n", found);
+  throw InputError(fmt::format(
+      "{}: not written: {}, more than {} % off. Other programs may have kept this machine busy, then or now; "
+      "calibrate when it is quiet, or allow more with --tolerance",
+      run.output, found, significant(100 * run.tolerance, 3)));
+}
+
 // "" when the host was always ahead.
 std::string host_note(const Calibrator& calibrator) {
   if (calibrator.outran_host() == 0) return "";
@@ -167,8 +189,9 @@ int run_calibrate(const Arguments& arguments, Streams& streams) {
   Calibrator calibrator(run.setting, streams.err);
   calibrator.sample(set.plans());
   const std::vector<Measurement> measurements = calibrator.measurements();
+  const std::string check = checked(calibrator, run, set.plans().back(), store.with(measurements));
   store.add(measurements);
-  streams.out << summary(run.output, store, measurements, set.plans().size());
+  streams.out << summary(run.output, store, measurements, set.plans().size()) << check;
   if (run.fit) streams.out << fit(store, calibrator, run);
   streams.out << host_note(calibrator);
   return 0;
