@@ -188,6 +188,15 @@ const std::vector<PartKind>& part_kinds() {
         "a pipeline reduces gradients beside backward (overlapped), or behind a device's steps "
         "(after-steps, the default)"},
        [](const WrittenPart& p, Recipe& r) { r.reduction = reduction_of(p); }},
+      {"tp-overlap",
+       {"tp-overlap",
+        "products hide gathers and scattered sums of tp and sp (always, or no value), or they wait (never); "
+        "left out, as --runtime says"},
+       [](const WrittenPart& p, Recipe& r) {
+         if (p.value != "" && p.value != "always" && p.value != "never")
+           fail(p.all, "allowed: tp-overlap, tp-overlap=always or tp-overlap=never");
+         r.tensor_overlap = p.value != "never";
+       }},
       {"schedule",
        {"schedule=1f1b", "the order of the pipeline's steps; left out, 1f1b, or interleaved with vpp"},
        [](const WrittenPart& p, Recipe& r) { r.schedule = schedule_of(p); }},
@@ -294,6 +303,7 @@ std::string Recipe::str() const {
     parts.push_back(fmt::format("recompute={}", pipesim::name_of(recompute)));
   if (gathered) parts.push_back(fmt::format("gathered={}", pipesim::name_of(*gathered)));
   if (reduction) parts.push_back(fmt::format("reduce={}", pipesim::name_of(*reduction)));
+  if (tensor_overlap) parts.emplace_back(*tensor_overlap ? "tp-overlap" : "tp-overlap=never");
   if (!schedule.empty()) parts.push_back("schedule=" + schedule);
   if (order != Recipe().order) {
     std::vector<std::string_view> names;

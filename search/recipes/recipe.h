@@ -48,6 +48,9 @@ struct Recipe {
   std::optional<GatheredInputs> gathered;
   /// reduce: when a pipeline reduces gradients, unless each microbatch does; nothing: after a device's steps.
   std::optional<GradientReduction> reduction;
+  /// tp-overlap: whether products hide the gathers and scattered sums of tp and sp, part by part
+  /// (taskgraph/binding/product_overlap.h); nothing: as what runs the plan does.
+  std::optional<bool> tensor_overlap;
   std::string schedule;  ///< "": 1f1b, or interleaved where there are chunks
   /// Which devices are neighbours: the first axis has the closest. A permutation of all five.
   std::array<MeshAxis, kMeshAxes> order{MeshAxis::Tensor, MeshAxis::Context, MeshAxis::Expert, MeshAxis::Data,

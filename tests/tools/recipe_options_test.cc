@@ -41,6 +41,31 @@ TEST(RecipeOptions, ThePlanFileHoldsTheRecipe) {
   EXPECT_EQ(again["recipe"], made["recipe"]);
 }
 
+TEST(RecipeOptions, TensorOverlapOfARecipeOverridesTheRuntime) {
+  // Large enough for its messages to take longer than to begin.
+  const auto large = [](std::vector<std::string> more) {
+    std::vector<std::string> args{"simulate",   "--model",  "llama3-8b:layers=2,batch=8",
+                                  "--topology", "dgx-h100", "--json"};
+    args.insert(args.end(), more.begin(), more.end());
+    const Outcome outcome = pipesim_run(args);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return Json::parse(outcome.out);
+  };
+  const auto time = [&](const char* recipe, const char* runtime) {
+    return large({"--recipe", recipe, "--runtime", runtime}).at("iteration_time_s").get<double>();
+  };
+  const double waits = time("tp8,sp", "megatron"), hidden = time("tp8,sp,tp-overlap", "megatron");
+  EXPECT_LT(hidden, waits);
+  EXPECT_EQ(time("tp8,sp", "megatron:tensor-overlap=always"), hidden);
+  EXPECT_EQ(time("tp8,sp,tp-overlap=never", "megatron:tensor-overlap=always"), waits);
+  const TemporaryFolder folder;
+  const std::string file = folder.path("plan.json");
+  EXPECT_EQ(large({"--recipe", "tp8,sp,tp-overlap", "-o", file})["recipe"], "tp8,dp1,sp,mbs1,tp-overlap");
+  EXPECT_EQ(Json::parse(pipesim_run({"simulate", "--plan", file, "--json"}).out)["iteration_time_s"], hidden);
+  EXPECT_EQ(pipesim_run(on_eight("execute", {"--recipe", "tp8,sp,tp-overlap"})).err,
+            "pipesim: execute: tp-overlap of the recipe is simulated, not executed; allowed: other parts\n");
+}
+
 TEST(RecipeOptions, MicrobatchesFollow) {
   const auto told = [](std::vector<std::string> more) {
     const Outcome outcome = pipesim_run(on_eight("simulate", std::move(more)));

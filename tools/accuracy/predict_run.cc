@@ -32,7 +32,7 @@ PredictedRun simulated(const ExpressedRun& run, const Calibration* calibration) 
   plan.options.gradient_type = run.gradient_type;
   plan.options.microbatches = sized.microbatches;
   apply_recipe(recipe, RecipeModel(graph), topology, plan);
-  const CostModel costs(topology, calibration, parse_runtime(run.runtime));
+  const CostModel costs(topology, calibration, with_policies(parse_runtime(run.runtime), recipe));
   Evaluator evaluator(graph, costs, plan.options);
   std::vector<DeviceMemory> peaks;
   const Evaluation scored = evaluator.score(evaluator.contents().bind(plan.strategy), peaks);

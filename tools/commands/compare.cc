@@ -32,6 +32,7 @@ using Json = nlohmann::ordered_json;
 
 // A recipe with the model that it needs: one with its own microbatch.
 struct ComparedRecipe {
+  std::unique_ptr<const CostModel> own_costs;  // where the recipe changes the runtime's policies
   std::unique_ptr<const OperatorGraph> graph;
   std::unique_ptr<Evaluator> evaluator;
   Baseline row;
@@ -230,8 +231,13 @@ CompareRun compare_run_of(const Arguments& a) {
           a.given("json")};
 }
 
-ComparedRecipe scored(const RecipeRun& run, PlanOptions options, const CostModel& costs) {
-  ComparedRecipe compared{std::make_unique<OperatorGraph>(open_model(run.model.model)), nullptr, {}};
+ComparedRecipe scored(const RecipeRun& run, PlanOptions options, const CostModel& shared,
+                      const Calibration* calibration) {
+  ComparedRecipe compared;
+  compared.graph = std::make_unique<OperatorGraph>(open_model(run.model.model));
+  if (const Runtime own = with_policies(shared.runtime(), run.recipe); own != shared.runtime())
+    compared.own_costs = std::make_unique<CostModel>(shared.topology(), calibration, own);
+  const CostModel& costs = compared.own_costs ? *compared.own_costs : shared;
   Plan plan;
   plan.options = std::move(options);
   plan.options.microbatches = run.model.microbatches;
@@ -258,7 +264,8 @@ int compare(const CompareRun& run, Streams& streams) {
   const std::vector<Baseline> baselines = score_baselines(evaluator);
   const std::optional<double> bound = bound_of(costs, graph, options);
   std::vector<ComparedRecipe> recipes;
-  for (const RecipeRun& r : recipe_runs) recipes.push_back(scored(r, options, costs));
+  for (const RecipeRun& r : recipe_runs)
+    recipes.push_back(scored(r, options, costs, pointer_to(calibration)));
   if (as_json) {
     Json json{
         {"model", graph.name()}, {"topology", topology.name()}, {"num_devices", topology.num_devices()}};

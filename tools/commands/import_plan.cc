@@ -79,7 +79,7 @@ JudgedPlan judged_plan(const ImportedRun& run, Recipe recipe) {
   plan.options.gradient_type = run.run.gradient_type;
   plan.options.microbatches = sized.microbatches;
   apply_recipe(recipe, RecipeModel(graph), run.topology, plan);
-  plan.runtime = runtime_for_recipes(run.topology);
+  plan.runtime = with_policies(runtime_for_recipes(run.topology), recipe);
   const CostModel costs(run.topology, nullptr, plan.runtime);
   Evaluator evaluator(graph, costs, plan.options);
   PlanReport report = report_plan(evaluator, evaluator.contents().bind(plan.strategy));

@@ -255,6 +255,7 @@ PlannerRun planner_run_of(const Arguments& a) {
   const bool by_recipes = planner.name == "recipes" || (planner.searches && has_recipes(graph));
   if (by_recipes && !a.given("optimizer")) options.optimizer = Optimizer::Adam;
   Runtime runtime = by_recipes ? runtime_of_recipes(a, topology) : runtime_of(a);
+  if (recipe) runtime = with_policies(std::move(runtime), *recipe);
   if (recipe) options.recompute.kind = recipe->recompute;
   if (recipe) options.gathered_inputs = recipe->gathered_inputs();
   if (recipe) options.gradient_reduction = recipe->gradient_reduction();

@@ -70,7 +70,7 @@ SearchRun search_run_of(const Arguments& a) {
         fmt::format("search: --runtime {} with --algorithm exhaustive, allowed: pipesim, other algorithms",
                     runtime.name));
   Topology topology = topology_of(a);
-  Runtime runtime = recipe ? runtime_of_recipes(a, topology) : runtime_of(a);
+  Runtime runtime = recipe ? with_policies(runtime_of_recipes(a, topology), *recipe) : runtime_of(a);
   return {std::move(model),
           required_text(a, "topology"),
           std::move(graph),

@@ -42,6 +42,7 @@ ReadPlan read_framework_plan(const Plan& plan, const RecipeModel& model, const T
   ReadPlan read;
   FrameworkPlan& p = read.plan;
   p.recipe = found.recipe;
+  if (plan.runtime.tensor_overlap && p.recipe.tensor > 1) p.recipe.tensor_overlap = true;
   p.model = plan.model;
   p.sizes = decoder_sizes(plan.model);
   p.layers = divide_layers(p.recipe, p.sizes.layers).layers;

@@ -217,6 +217,7 @@ void write_megatron_parallelism(const FrameworkPlan& plan, ArgumentWriter& w) {
   Recipe usual = r;
   usual.order = Recipe().order;
   if (order_text(r) != order_text(usual)) w.flag("--use-tp-pp-dp-mapping");
+  if (r.tensor_overlap.value_or(false) && r.sequence_parallel) w.flag("--tp-comm-overlap");
 }
 
 void write_megatron_optimizer(const FrameworkPlan& plan, ArgumentWriter& w) {

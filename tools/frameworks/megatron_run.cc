@@ -37,7 +37,6 @@ constexpr std::array kMegatronUnexpressed = std::to_array<MegatronFlag>({
 
 // What a run does that is not simulated: it is told, and the plan goes without.
 constexpr std::array kMegatronLeftOut = std::to_array<MegatronFlag>({
-    {"--tp-comm-overlap", "communication of tp is not hidden behind products"},
     {"--overlap-moe-expert-parallel-comm", "tokens on their way to experts wait for no other batch"},
     {"--delay-wgrad-compute", "gradients of weights are made with those of inputs"},
     {"--defer-embedding-wgrad-compute", "gradients of the projection are made with the others"},
@@ -97,6 +96,7 @@ class RunReader {
                       file_.source(), r.tensor, r.context, r.pipeline, of_a_copy, devices_));
     r.data = devices_ / of_a_copy;
     r.sequence_parallel = r.tensor > 1 && given("--sequence-parallel");
+    if (r.tensor > 1 && given("--tp-comm-overlap")) r.tensor_overlap = true;
     if (given("--use-tp-pp-dp-mapping"))
       r.order = {MeshAxis::Tensor, MeshAxis::Context, MeshAxis::Expert, MeshAxis::Pipeline, MeshAxis::Data};
     if (r.context > 1) read_context();

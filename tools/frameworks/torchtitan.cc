@@ -62,6 +62,22 @@ void refuse_torchtitan_model(const FrameworkPlan& plan, Refusals& refusals) {
                         [](FrameworkPlan& p) { p.optimizer = Optimizer::Adam; }});
 }
 
+bool splits_backward(const PipelineSchedule& schedule) {
+  return std::ranges::any_of(schedule, [](const std::vector<PipelineStep>& steps) {
+    return std::ranges::any_of(steps,
+                               [](const PipelineStep& step) { return step.kind == StepKind::BackwardInput; });
+  });
+}
+
+PipelineSchedule schedule_of_plan(const FrameworkPlan& plan) {
+  const Recipe& r = plan.recipe;
+  PipelineShape shape;
+  shape.devices = static_cast<std::int32_t>(r.pipeline);
+  shape.microbatches = static_cast<std::int32_t>(plan.microbatches());
+  shape.chunks = static_cast<std::int32_t>(r.chunks);
+  return make_schedule(r.schedule_name(), shape);
+}
+
 void refuse_torchtitan_schedule(const FrameworkPlan& plan, Refusals& refusals) {
   const Recipe& r = plan.recipe;
   if (r.pipeline == 1) return;
@@ -72,6 +88,10 @@ void refuse_torchtitan_schedule(const FrameworkPlan& plan, Refusals& refusals) {
   if (kind.both_ways)
     refusals.push_back(
         {"schedule=" + r.schedule_name(), "a stage is on one group of devices for all microbatches", change});
+  if (r.tensor_overlap.value_or(false) && splits_backward(schedule_of_plan(plan)))
+    refusals.push_back({"tp-overlap with schedule=" + r.schedule_name(),
+                        "async tensor parallelism is for compiled modules, whose backward is one step",
+                        amend_recipe([](Recipe& recipe) { recipe.tensor_overlap.reset(); })});
   if (kind.name != kDualPipeV) return;
   // The stages stay where they are.
   const auto one_by_one = amend_recipe([](Recipe& recipe) { recipe.schedule = kZeroBubbleV; });
@@ -283,15 +303,6 @@ std::string torchtitan_launch(const FrameworkPlan& plan) {
       plan.recipe.str(), kTorchtitanConfig, torchrun_text(plan.hosts), kTorchtitanConfig, kTorchtitanConfig);
 }
 
-PipelineSchedule schedule_of_plan(const FrameworkPlan& plan) {
-  const Recipe& r = plan.recipe;
-  PipelineShape shape;
-  shape.devices = static_cast<std::int32_t>(r.pipeline);
-  shape.microbatches = static_cast<std::int32_t>(plan.microbatches());
-  shape.chunks = static_cast<std::int32_t>(r.chunks);
-  return make_schedule(r.schedule_name(), shape);
-}
-
 // What places the stages. The steps are those of the CSV, but for DualPipeV: its own are those of dualpipe-v,
 // and steps of a CSV would run one after the other.
 const char* torchtitan_schedule_name(const Recipe& recipe) {
@@ -299,13 +310,6 @@ const char* torchtitan_schedule_name(const Recipe& recipe) {
   return recipe.schedule == kDualPipeV ? "DualPipeV" : "ZBVZeroBubble";
 }
 bool takes_steps(const Recipe& recipe) { return recipe.pipeline > 1 && recipe.schedule != kDualPipeV; }
-
-bool splits_backward(const PipelineSchedule& schedule) {
-  return std::ranges::any_of(schedule, [](const std::vector<PipelineStep>& steps) {
-    return std::ranges::any_of(steps,
-                               [](const PipelineStep& step) { return step.kind == StepKind::BackwardInput; });
-  });
-}
 
 }  // namespace
 
@@ -350,6 +354,7 @@ std::vector<TorchtitanField> torchtitan_fields(const FrameworkPlan& plan) {
   if (s.any()) word("parallelism.fsdp_reshard_after_forward", s.keep_gathered ? "never" : "always");
   number("parallelism.tensor_parallel_degree", r.tensor);
   truth("parallelism.enable_sequence_parallel", r.sequence_parallel);
+  if (r.tensor_overlap.value_or(false)) truth("parallelism.enable_async_tensor_parallel", true);
   number("parallelism.context_parallel_degree", r.context);
   if (r.context > 1) word("parallelism.context_parallel_rotate_method", r.ring ? "alltoall" : "allgather");
   number("parallelism.expert_parallel_degree", r.expert);
@@ -368,7 +373,11 @@ std::vector<TorchtitanField> torchtitan_fields(const FrameworkPlan& plan) {
   word("training.mixed_precision_reduce", "float32");
   word("activation_checkpoint.mode", r.recompute == Recompute::Kind::Full ? "full" : "none");
   // PyTorch refuses compiled modules where the gradients of inputs and of weights are steps of their own.
-  if (r.pipeline > 1 && splits_backward(schedule_of_plan(plan))) truth("compile.enable", false);
+  if (r.pipeline > 1 && splits_backward(schedule_of_plan(plan))) {
+    truth("compile.enable", false);
+  } else if (r.tensor_overlap.value_or(false)) {  // the compiler does it
+    truth("compile.enable", true);
+  }
   return fields;
 }
 

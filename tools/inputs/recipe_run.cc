@@ -79,4 +79,11 @@ Runtime runtime_for_recipes(const Topology& topology) {
   return parse_runtime("megatron");
 }
 
+Runtime with_policies(Runtime runtime, const Recipe& recipe) {
+  if (!recipe.tensor_overlap || *recipe.tensor_overlap == runtime.tensor_overlap) return runtime;
+  const bool changed = runtime.name.find(':') != std::string::npos;
+  return parse_runtime(fmt::format("{}{}tensor-overlap={}", runtime.name, changed ? ',' : ':',
+                                   *recipe.tensor_overlap ? "always" : "never"));
+}
+
 }  // namespace pipesim

@@ -32,4 +32,7 @@ void apply_recipe(const Recipe& recipe, const RecipeModel& model, const Topology
 /// which frameworks have fused attention (DeviceKind::fused_attention); else pipesim itself.
 Runtime runtime_for_recipes(const Topology& topology);
 
+/// The runtime, with what a recipe says of its policies: tp-overlap.
+Runtime with_policies(Runtime runtime, const Recipe& recipe);
+
 }  // namespace pipesim

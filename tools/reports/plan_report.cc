@@ -158,7 +158,10 @@ PlanReport report_part(Evaluator& evaluator, const BoundStrategy& strategy, cons
   Strategy configs;
   for (const BoundOperator* bound : strategy) configs.push_back(bound->config);
   const RecipeModel model(evaluator.graph());
-  report.recipe = recipe_of(configs, evaluator.contents().options(), model, topology).str(evaluator.graph());
+  RecognisedRecipe found = recipe_of(configs, evaluator.contents().options(), model, topology);
+  if (evaluator.contents().costs().runtime().tensor_overlap && found.recipe.tensor > 1)
+    found.recipe.tensor_overlap = true;
+  report.recipe = found.str(evaluator.graph());
   report.idle = idle_devices(configs, evaluator.graph(), topology);
   report.borrowed_rates = borrowed_rates(evaluator.graph(), topology);
   stop_if_late();

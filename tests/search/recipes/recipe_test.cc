@@ -55,6 +55,9 @@ TEST(Recipe, ReducesGradientsBehindTheStepsOfAPipeline) {
   EXPECT_EQ(parse_recipe("pp2,dp4,zero2").gradient_reduction(), GradientReduction::Overlapped);
   EXPECT_EQ(parse_recipe("pp2,reduce=overlapped").gradient_reduction(), GradientReduction::Overlapped);
   EXPECT_EQ(parse_recipe("pp2,reduce=overlapped").str(), "pp2,reduce=overlapped");
+  EXPECT_EQ(parse_recipe("tp8,sp,tp-overlap").str(), "tp8,sp,tp-overlap");
+  EXPECT_EQ(parse_recipe("tp8,tp-overlap=always").tensor_overlap, true);
+  EXPECT_EQ(parse_recipe("tp8,tp-overlap=never").str(), "tp8,tp-overlap=never");
   EXPECT_EQ(refusal([] { (void)parse_recipe("pp2,reduce=late"); }),
             "recipe: \"reduce=late\": gradient reduction \"late\", allowed: overlapped, after-steps");
 }

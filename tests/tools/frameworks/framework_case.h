@@ -73,7 +73,8 @@ void for_random_plans(const Framework& framework, std::uint64_t seeds, Check che
     const OperatorGraph graph = open_model(text);
     const RecipeModel model(graph);
     for_each_seed(seeds, [&](Rng& rng) {
-      const Recipe recipe = random_recipe(model, 8, rng);
+      Recipe recipe = random_recipe(model, 8, rng);
+      if (recipe.tensor > 1 && rng.below(3) == 0) recipe.tensor_overlap = true;
       const testing::ScopedTrace trace(__FILE__, __LINE__, std::string(text) + " " + recipe.str());
       FrameworkPlan plan = framework_plan(text, recipe, topology);
       constexpr std::array types{DataType::Float32, DataType::Float16, DataType::BFloat16};

@@ -38,6 +38,8 @@ TEST(Megatron, ArgumentsReadBackToThePlan) {
                      EXPECT_EQ(run.optimizer, plan.optimizer);
                      EXPECT_EQ(run.gradient_type, plan.gradient_type) << text;
                      EXPECT_EQ(run.recipe.microbatch, plan.recipe.microbatch);
+                     EXPECT_EQ(run.recipe.tensor_overlap.value_or(false),
+                               plan.recipe.tensor_overlap.value_or(false) && plan.recipe.sequence_parallel);
                      const bool overlaps = plan.recipe.reduction.has_value();
                      EXPECT_TRUE(run.left_out.empty() || overlaps) << run.left_out.front();
                      expect_same_plan(run.recipe, plan.recipe, model, topology);
@@ -239,13 +241,12 @@ TEST(Megatron, SaysWhatItLeavesOutOrCannotRead) {
             "run.sh:2: a quote is not closed");
   EXPECT_EQ(refusal([] { run_of_text("--hidden-size 64", 8); }), "run.sh: --num-layers is missing");
   const MegatronRun run = run_of_text(usual +
-                                          "--swiglu --tp-comm-overlap --recompute-granularity selective "
+                                          "--swiglu --recompute-granularity selective "
                                           "--recompute-modules core_attn mlp",
                                       8);
   EXPECT_EQ(
       run.left_out,
       (std::vector<std::string>{
-          "--tp-comm-overlap: communication of tp is not hidden behind products",
           "--overlap-grad-reduce: missing; gradients are reduced beside backward all the same",
           "--hidden-dropout: 0.1: nothing is dropped with --swiglu",
           "--normalization: LayerNorm is taken as RMSNorm with --swiglu",

@@ -46,7 +46,10 @@ Subject subject_of_recipe(const std::string& command, const Arguments& a, std::o
   s.profile_note = profile_note_of(a);
   s.plan.options = plan_options_of(a, run);
   // What is executed is run by pipesim itself.
-  s.plan.runtime = command == "execute" ? Runtime() : runtime_of_recipes(a, s.topology);
+  if (command == "execute" && recipe.tensor_overlap.value_or(false))
+    throw UsageError("execute: tp-overlap of the recipe is simulated, not executed; allowed: other parts");
+  s.plan.runtime =
+      command == "execute" ? Runtime() : with_policies(runtime_of_recipes(a, s.topology), recipe);
   require_imbalance(s.graph, s.plan.options.imbalance);
   name_origin(run, a, s);
   apply_recipe(recipe, RecipeModel(s.graph), s.topology, s.plan);
