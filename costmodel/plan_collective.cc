@@ -241,9 +241,10 @@ void check_group(const Topology& topology, Collective kind, std::span<const Devi
 
 CollectivePlan CostModel::plan_collective(Collective kind, std::span<const DeviceId> group) const {
   check_group(topology_, kind, group);
+  const bool blocks = kind == Collective::Send && runtime_.messages_block;
   std::vector<LaneId> compute_lanes;
   for (DeviceId device : group) {
-    if (!topology_.kind(device).overlap) compute_lanes.push_back(topology_.compute_lane(device));
+    if (blocks || !topology_.kind(device).overlap) compute_lanes.push_back(topology_.compute_lane(device));
   }
   std::vector<CollectiveAlgorithm> algorithms;
   if (kind == Collective::Send) {

@@ -46,6 +46,7 @@ class PassOfShard {
     kernel.work.flops = flops() * visible * load_.times;
     kernel.work.bytes = bytes();
     kernel.work.bytes_apart = bytes_apart();
+    add_sums(kernel.work);
     kernel.work.in_turn = op_.separate.in_turn;
     if (op_.casts) add_casts(kernel.work);
     if (op_.matrix) kernel.work.matrix = matrix_size(*op_.matrix, pass_, loaded_ranges());
@@ -147,29 +148,30 @@ class PassOfShard {
     return ranges;
   }
 
-  /// Beside those of SeparateKernels: a framework adds the gradient of a weight, which it reads and which
-  /// this pass has written, to a sum in float32.
   [[nodiscard]] double bytes_apart() const {
-    constexpr double kSum = 4 + 4;
     const SeparateKernels& separate = op_.separate;
-    if (pass_ == Pass::Forward) return evaluate(separate.bytes_forward, ranges_) * load_.times;
-    double bytes = 0;
-    if (pass_ == Pass::BackwardWeight || weights_ride_along()) {
-      for (const TensorUse& use : op_.uses) {
-        if (use.role != Role::Weight) continue;
-        const auto elements =
-            static_cast<double>(std::max<std::int64_t>(0, box_of(use, op_, ranges_).elements()));
-        bytes += bytes_of(use) + kSum * elements;
-      }
+    const auto& own = pass_ == Pass::Forward          ? separate.bytes_forward
+                      : pass_ == Pass::BackwardWeight ? separate.bytes_backward_weight
+                                                      : separate.bytes_backward_input;
+    return evaluate(own, ranges_) * load_.times;
+  }
+
+  void add_sums(KernelWork& work) const {
+    constexpr double kSum = 4 + 4;
+    if (pass_ == Pass::Forward || (pass_ == Pass::BackwardInput && !weights_ride_along())) return;
+    for (const TensorUse& use : op_.uses) {
+      if (use.role != Role::Weight) continue;
+      work.gradient_bytes += bytes_of(use);
+      work.sum_bytes += kSum * elements_of(use);
     }
-    const auto& own =
-        pass_ == Pass::BackwardWeight ? separate.bytes_backward_weight : separate.bytes_backward_input;
-    return bytes + evaluate(own, ranges_) * load_.times;
+  }
+
+  [[nodiscard]] double elements_of(const TensorUse& use) const {
+    return static_cast<double>(std::max<std::int64_t>(0, box_of(use, op_, ranges_).elements()));
   }
 
   [[nodiscard]] double bytes_of(const TensorUse& use) const {
-    auto elements = static_cast<double>(std::max<std::int64_t>(0, box_of(use, op_, ranges_).elements()));
-    return elements * static_cast<double>(bytes_per_element(graph_.tensor(use.tensor).type));
+    return elements_of(use) * static_cast<double>(bytes_per_element(graph_.tensor(use.tensor).type));
   }
 
   /// How often the pass runs over a use's box. Backward reads the outputs' gradients and what was saved,
@@ -243,14 +245,21 @@ DataType operand_type(const OperatorGraph& graph, const Operator& op) {
   return op.uses.empty() ? DataType::Float32 : graph.tensor(op.uses.front().tensor).type;
 }
 
+KernelWork with_sums(KernelWork work) {
+  work.bytes += work.sum_bytes - work.gradient_bytes;
+  work.gradient_bytes = work.sum_bytes = 0;
+  return work;
+}
+
 ShardKernel shard_kernel(const OperatorGraph& graph, const Operator& op, Pass pass,
                          std::span<const Range> ranges, const TokenLoad& load) {
   return PassOfShard(graph, op, pass, ranges, load).kernel();
 }
 
-Seconds analytic_time(const KernelWork& work, DataType type, const DeviceKind& kind) {
+Seconds analytic_time(const KernelWork& work, DataType type, const DeviceKind& kind,
+                      std::int32_t flash_attention) {
   const double bandwidth = kind.memory_bandwidth.value * kind.memory_efficiency;
-  const double compute = compute_seconds(work, type, kind, kNewestFlashAttention);
+  const double compute = compute_seconds(work, type, kind, flash_attention);
   return kind.launch_overhead + Seconds(std::max(compute, work.bytes / bandwidth) +
                                         (work.cast_bytes + work.weight_cast_bytes) / bandwidth);
 }
@@ -260,7 +269,8 @@ Seconds analytic_time_of_separate(const KernelWork& work, DataType type, const D
   const double bandwidth = kind.memory_bandwidth.value * kind.memory_efficiency;
   const double compute = compute_seconds(work, type, kind, flash_attention), memory = work.bytes / bandwidth;
   const double main = work.in_turn ? compute + memory : std::max(compute, memory);
-  const double apart = work.bytes_apart + work.cast_bytes + work.weight_cast_bytes;
+  const double apart =
+      work.bytes_apart + work.gradient_bytes + work.sum_bytes + work.cast_bytes + work.weight_cast_bytes;
   return kind.launch_overhead + Seconds(main + apart / bandwidth);
 }
 

@@ -21,12 +21,18 @@ struct TokenLoad {
 struct KernelWork {
   double flops = 0, bytes = 0;
   std::optional<MatrixSize> matrix;
-  double bytes_apart = 0;  ///< of SeparateKernels
-  bool in_turn = false;    ///< SeparateKernels::in_turn
+  double bytes_apart = 0;  ///< of SeparateKernels, without the next
+  /// Gradients of weights that a framework adds to sums in float32: of the gradients, and to read and write
+  /// the sums.
+  double gradient_bytes = 0, sum_bytes = 0;
+  bool in_turn = false;  ///< SeparateKernels::in_turn
   /// Of Casts: before the product can begin. Apart from those of weights, which may be in float8 already.
   double cast_bytes = 0, weight_cast_bytes = 0;
   bool operator==(const KernelWork&) const = default;
 };
+
+/// The work of a product that adds to the sums itself, and writes no gradient of its own.
+KernelWork with_sums(KernelWork work);
 
 /// One pass of one shard.
 struct ShardKernel {
@@ -45,7 +51,8 @@ ShardKernel shard_kernel(const OperatorGraph& graph, const Operator& op, Pass pa
                          std::span<const Range> ranges, const TokenLoad& load = {});
 
 /// launch overhead + casts + max(FLOPs at the achievable rate, bytes at the achievable memory bandwidth).
-Seconds analytic_time(const KernelWork& work, DataType type, const DeviceKind& kind);
+Seconds analytic_time(const KernelWork& work, DataType type, const DeviceKind& kind,
+                      std::int32_t flash_attention = kNewestFlashAttention);
 /// The same in a framework that launches SeparateKernels.
 Seconds analytic_time_of_separate(const KernelWork& work, DataType type, const DeviceKind& kind,
                                   std::int32_t flash_attention);

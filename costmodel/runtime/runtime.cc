@@ -119,6 +119,18 @@ const std::vector<RuntimeKey>& runtime_keys() {
            throw InputError(fmt::format("\"{}\", allowed: once (an iteration), each (microbatch)", text));
          r.casts_weights_once = text == "once";
        }},
+      {"gradient-sums", "apart or in-products",
+       [](const std::string& text, Runtime& r) {
+         if (text != "apart" && text != "in-products")
+           throw InputError(fmt::format("\"{}\", allowed: apart, in-products", text));
+         r.products_sum_gradients = text == "in-products";
+       }},
+      {"messages", "beside or blocking",
+       [](const std::string& text, Runtime& r) {
+         if (text != "beside" && text != "blocking")
+           throw InputError(fmt::format("\"{}\", allowed: beside (compute), blocking", text));
+         r.messages_block = text == "blocking";
+       }},
       {"update", "1 to 10",
        [](const std::string& text, Runtime& r) { r.update = number_between(text, 1, 10); }},
   };

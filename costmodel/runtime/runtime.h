@@ -46,6 +46,12 @@ struct Runtime {
   /// Weights are brought into float8 (Casts) once an iteration, which is left out, instead of in each
   /// microbatch.
   bool casts_weights_once = false;
+  /// Products add the gradients of weights to the sums in float32 themselves (Megatron-LM's
+  /// gradient_accumulation_fusion), instead of writing them for a kernel that adds.
+  bool products_sum_gradients = false;
+  /// A device computes nothing while it sends or receives a message: a framework waits for it (Megatron-LM
+  /// without overlap_p2p_comm). Collectives run beside compute all the same.
+  bool messages_block = false;
   [[nodiscard]] bool has_host() const { return host != HostTimes{}; }
   bool operator==(const Runtime&) const = default;
 };

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "costmodel/cost_model.h"
+#include "costmodel/shard_kernel.h"
 #include "models/graph_builder.h"
 #include "models/zoo/zoo.h"
 #include "tests/refusal.h"
@@ -48,6 +49,8 @@ TEST(Runtime, NamesWhatIsAllowed) {
   EXPECT_THAT(why_refused("megatron:flash=2.5"), HasSubstr("allowed: 1, 2, 3 or 4"));
   EXPECT_THAT(why_refused("megatron:update=nan"), HasSubstr("from 1 to 10"));
   EXPECT_THAT(why_refused("megatron:overlap=sometimes"), HasSubstr("unless-sharded"));
+  EXPECT_THAT(why_refused("megatron:gradient-sums=yes"), HasSubstr("allowed: apart, in-products"));
+  EXPECT_THAT(why_refused("megatron:messages=late"), HasSubstr("allowed: beside (compute), blocking"));
 }
 
 // Processes launch what an operator says that frameworks launch.
@@ -98,6 +101,59 @@ TEST(Runtime, PaysForWhatSeparateKernelsMove) {
   EXPECT_DOUBLE_EQ((separate.update_time(1'000'000, DataType::Float16, Optimizer::Adam, DeviceId(0)) /
                     fused.update_time(1'000'000, DataType::Float16, Optimizer::Adam, DeviceId(0))),
                    1.3);
+}
+
+// Weights of 65,536 by 64 and 64 samples: the product is bound by the bytes of the weight's gradient.
+TEST(Runtime, MayAddToGradientsInProducts) {
+  constexpr std::int64_t kSamples = 64, kOut = 65536;
+  GraphBuilder b("g", kSamples, DataType::Float16);
+  const TensorId x = b.data("x", {kSamples, kSamples}, DataType::Float16);
+  const TensorId y =
+      b.add("linear", "first", {x}, {{"out", std::vector<std::int64_t>{kSamples}}, {"bias", 0}});
+  b.add("linear", "fc", {y}, {{"out", std::vector<std::int64_t>{kOut}}, {"bias", 0}});
+  const OperatorGraph graph = b.build();
+  const Operator& op = graph.operators()[1];
+  const std::vector<Range> whole = [&] {
+    std::vector<Range> ranges;
+    for (const Factor& f : op.factors) ranges.push_back({0, f.size});
+    return ranges;
+  }();
+  const KernelWork apart = shard_kernel(graph, op, Pass::BackwardWeight, whole).work;
+  const double elements = kSamples * kOut;
+  EXPECT_DOUBLE_EQ(apart.gradient_bytes, 2 * elements);
+  EXPECT_DOUBLE_EQ(apart.sum_bytes, 8 * elements);
+  const KernelWork together = with_sums(apart);
+  EXPECT_DOUBLE_EQ(together.bytes, apart.bytes + 6 * elements);
+  EXPECT_EQ(together.gradient_bytes + together.sum_bytes, 0);
+  const Topology topology = make_topology("dgx-a100:gpus=1");
+  const auto time = [&](std::string_view runtime) {
+    return CostModel(topology, nullptr, parse_runtime(runtime))
+        .operator_time(graph, op, Pass::BackwardWeight, whole, DeviceId(0))
+        .value;
+  };
+  // Written, read, added: 12 bytes for each element; in the product 8.
+  EXPECT_NEAR(time("megatron") - time("megatron:gradient-sums=in-products"), 4 * elements / (2039e9 * 0.8),
+              1e-9);
+}
+
+// A device sends or receives a message, or computes; collectives leave it to its work.
+TEST(Runtime, MayWaitForMessages) {
+  const Topology topology = make_topology("dgx-a100:gpus=4");
+  const std::vector<DeviceId> pair{DeviceId(1), DeviceId(2)};
+  const auto lanes = [&](std::string_view runtime, Collective kind) {
+    const CostModel costs(topology, nullptr, parse_runtime(runtime));
+    std::vector<LaneId> held;
+    for (const LaneHold& hold : costs.collective_time(kind, pair, Bytes(1'000'000)).lanes)
+      held.push_back(hold.lane);
+    return held;
+  };
+  const LaneId sender = topology.compute_lane(pair[0]), receiver = topology.compute_lane(pair[1]);
+  using testing::Contains;
+  using testing::Not;
+  EXPECT_THAT(lanes("megatron:messages=blocking", Collective::Send),
+              AllOf(Contains(sender), Contains(receiver)));
+  EXPECT_THAT(lanes("megatron", Collective::Send), Not(Contains(sender)));
+  EXPECT_THAT(lanes("megatron:messages=blocking", Collective::AllReduce), Not(Contains(sender)));
 }
 
 }  // namespace
