@@ -1,6 +1,7 @@
 #include "topologies/device_kinds.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -176,14 +177,29 @@ std::vector<DeviceKind> hopper() {
                       limit + " of peak and launch overhead, fitted to GEMMs of ai-dynamo/aiconfigurator",
                       "0.8 of memory bandwidth, as aiconfigurator's h100_sxm.yaml counts"};
   };
-  constexpr std::int64_t kOf80 = 81559, kOf141 = 143771;  // MiB
+  constexpr std::int64_t kOf80 = 81559, kOf96 = 97871, kOf141 = 143771;  // MiB
   const auto hopper_kind = [](DeviceKind made, std::int64_t memory) {
     return with_sustained(
         with_flash_attention_2_on_hopper(with_flash_attention_3(with_frameworks(std::move(made), memory))),
         kSustainedHopper);
   };
+  // Where power limits the clock, it goes with the third root of power, since voltage goes with the clock.
+  const double clock = std::cbrt(500.0 / 700);
+  DeviceKind limited = hopper_kind(
+      kind("H100-500W", peak, 0.767, {96, 2400, 0.8},
+           {"NVIDIA H100 (dense; float64 on tensor cores); 96 GB of HBM2e at 2.4 TB/s and 500 W, "
+            "pytorch/torchtitan, benchmarks/llama3_h100_202412_torchtitan.md",
+            "0.767 of peak and launch overhead, fitted to GEMMs of ai-dynamo/aiconfigurator on H100-SXM5",
+            "0.8 of memory bandwidth, as on H100-SXM5; sustained products and attention go with "
+            "the clock, which is taken for the third root of power, 0.89"}),
+      kOf96);
+  limited.sustained *= clock;
+  for (auto* attention : {&limited.fused_attention, &limited.flash_attention_2}) {
+    (*attention)->forward *= clock;
+    (*attention)->backward *= clock;
+  }
   return {hopper_kind(kind("H100-SXM5", peak, 0.767, {80, 3350, 0.8}, from("NVIDIA H100", "0.767")), kOf80),
-          hopper_kind(h800(peak), kOf80),
+          std::move(limited), hopper_kind(h800(peak), kOf80),
           hopper_kind(kind("H200", peak, 0.776, {141, 4800, 0.8}, from("NVIDIA H200", "0.776")), kOf141)};
 }
 

@@ -10,7 +10,7 @@
 namespace pipesim {
 
 /// The kinds that pipesim knows by name: K80 (one GK210), P100-SXM2, P100-PCIe, V100-SXM2-16GB,
-/// V100-SXM2-32GB, V100-PCIe, A100-40GB, A100-80GB, H100-SXM5, H800, H200, B200, GB200 (one of a
+/// V100-SXM2-32GB, V100-PCIe, A100-40GB, A100-80GB, H100-SXM5, H100-500W, H800, H200, B200, GB200 (one of a
 /// superchip's two GPUs).
 ///
 /// Nothing was measured by pipesim: `source` says of every figure whether it stands in a datasheet, follows

@@ -227,8 +227,24 @@ void add_dgx_a100_box(TopologyDraft& draft, const BoxPlace& place) {
   add_railed_box(draft, place, "A100-80GB", kNvswitchA100, kPcie4, kInfiniband200);
 }
 
+// Two GPUs and a NIC a PCIe switch.
+void add_roce_a100_box(TopologyDraft& draft, const BoxPlace& place) {
+  Box box(draft, place);
+  box.add_gpus(8, "A100-80GB");
+  box.connect_all_gpus(box.add_switch("nvswitch"), kNvswitchA100);
+  for (std::size_t s = 0; s < 4; ++s) {
+    const DraftVertex pcie = box.add_switch(fmt::format("pcie{}", s));
+    box.connect_gpus(pcie, kPcie4, 2 * s, 2);
+    box.add_nic(s, pcie, kPcie4, kInfiniband100);
+  }
+}
+
 void add_dgx_h100_box(TopologyDraft& draft, const BoxPlace& place) {
   add_railed_box(draft, place, "H100-SXM5", kNvswitchH100, kPcie5, kInfiniband400);
+}
+
+void add_grand_teton_box(TopologyDraft& draft, const BoxPlace& place) {
+  add_railed_box(draft, place, "H100-500W", kNvswitchH100, kPcie5, kInfiniband400);
 }
 
 void add_hgx_h800_box(TopologyDraft& draft, const BoxPlace& place) {

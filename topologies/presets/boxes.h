@@ -27,7 +27,11 @@ void add_dapple_c_box(TopologyDraft& draft, const BoxPlace& place);   ///< 1 V10
 void add_dgx1_v100_box(TopologyDraft& draft, const BoxPlace& place);  ///< 8 V100, cube mesh, 4 × 100 Gb/s
 void add_dgx2_box(TopologyDraft& draft, const BoxPlace& place);       ///< 16 V100, NVSwitch, 8 × 100 Gb/s
 void add_dgx_a100_box(TopologyDraft& draft, const BoxPlace& place);   ///< 8 A100, NVSwitch, 8 × 200 Gb/s
-void add_dgx_h100_box(TopologyDraft& draft, const BoxPlace& place);   ///< 8 H100, NVSwitch, 8 × 400 Gb/s
+/// 8 A100, NVSwitch, 4 × 100 Gb/s, two GPUs a NIC
+void add_roce_a100_box(TopologyDraft& draft, const BoxPlace& place);
+void add_dgx_h100_box(TopologyDraft& draft, const BoxPlace& place);  ///< 8 H100, NVSwitch, 8 × 400 Gb/s
+/// 8 H100 with 96 GB and 500 W, NVSwitch, 8 × 400 Gb/s
+void add_grand_teton_box(TopologyDraft& draft, const BoxPlace& place);
 void add_hgx_h800_box(TopologyDraft& draft, const BoxPlace& place);   ///< 8 H800, NVSwitch, 8 × 400 Gb/s
 void add_hgx_h200_box(TopologyDraft& draft, const BoxPlace& place);   ///< 8 H200, NVSwitch, 8 × 400 Gb/s
 void add_dgx_b200_box(TopologyDraft& draft, const BoxPlace& place);   ///< 8 B200, NVSwitch, 8 × 400 Gb/s

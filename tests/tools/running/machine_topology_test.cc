@@ -176,7 +176,7 @@ TEST(MachineTopology, AsksForTheKindOfUnknownGpus) {
       refusal([&] { made(found); }),
       "this machine: GPU 0000:01:00.0 is of the unknown kind \"NVIDIA GeForce RTX 4090\"; its kind must "
       "be given (--device KIND), one of K80, P100-SXM2, P100-PCIe, V100-SXM2-16GB, V100-SXM2-32GB, "
-      "V100-PCIe, A100-40GB, A100-80GB, H100-SXM5, H800, H200, B200, GB200");
+      "V100-PCIe, A100-40GB, A100-80GB, H100-SXM5, H100-500W, H800, H200, B200, GB200");
   const Topology t =
       topology_of({"here", processor_of("", ""), found}, *find_built_in_device_kind("A100-40GB")).topology;
   EXPECT_EQ(t.kind(DeviceId(0)).name, "A100-40GB");

@@ -243,7 +243,7 @@ TEST(TopologyJson, NamesThePlaceOfABadName) {
       "lab.json: /node_kinds/server/devices/0/kind: unknown device kind \"V100-PCI\" (did you mean "
       "\"V100-PCIe\"?); "
       "there are slow, K80, P100-SXM2, P100-PCIe, V100-SXM2-16GB, V100-SXM2-32GB, V100-PCIe, A100-40GB, "
-      "A100-80GB, H100-SXM5, H800, H200, B200, GB200");
+      "A100-80GB, H100-SXM5, H100-500W, H800, H200, B200, GB200");
   EXPECT_EQ(refused_file("\"of\": \"server\"", "\"of\": \"sever\""),
             "lab.json: /nodes/of: unknown node kind \"sever\" (did you mean \"server\"?); \"node_kinds\" has "
             "server");
@@ -274,7 +274,7 @@ TEST(TopologyJson, NamesWhatIsMissingOrCutOff) {
 }
 
 TEST(TopologyJson, EveryDeviceKindIsWhole) {
-  EXPECT_EQ(built_in_device_kinds().size(), 13u);
+  EXPECT_EQ(built_in_device_kinds().size(), 14u);
   for (const DeviceKind& kind : built_in_device_kinds()) {
     EXPECT_TRUE(kind.peak.contains(DataType::Float32)) << kind.name;
     ASSERT_FALSE(kind.efficiency.empty()) << kind.name;

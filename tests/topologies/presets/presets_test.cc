@@ -24,10 +24,11 @@ std::string first_lane(const Topology& t, std::string_view from, std::string_vie
 
 TEST(Presets, HaveTheirCounts) {
   const std::map<std::string, std::pair<std::size_t, std::size_t>> devices_and_nodes{
-      {"p100-4x4", {16, 4}},    {"k80-16x4", {64, 16}},  {"dapple-a", {16, 2}},   {"dapple-b", {16, 16}},
-      {"dapple-c", {16, 16}},   {"dgx1-v100", {8, 1}},   {"dgx2", {16, 1}},       {"dgx-a100", {8, 1}},
-      {"dgx-h100", {8, 1}},     {"hgx-h800", {8, 1}},    {"hgx-h200", {8, 1}},    {"dgx-b200", {8, 1}},
-      {"gb200-nvl72", {72, 1}}, {"pcie-v100-4", {4, 1}}, {"flexflow-sim", {8, 2}}};
+      {"p100-4x4", {16, 4}},   {"k80-16x4", {64, 16}},  {"dapple-a", {16, 2}},    {"dapple-b", {16, 16}},
+      {"dapple-c", {16, 16}},  {"dgx1-v100", {8, 1}},   {"dgx2", {16, 1}},        {"dgx-a100", {8, 1}},
+      {"roce-a100", {8, 1}},   {"grand-teton", {8, 1}}, {"dgx-h100", {8, 1}},     {"hgx-h800", {8, 1}},
+      {"hgx-h200", {8, 1}},    {"dgx-b200", {8, 1}},    {"gb200-nvl72", {72, 1}}, {"pcie-v100-4", {4, 1}},
+      {"flexflow-sim", {8, 2}}};
   EXPECT_EQ(topology_presets().size(), devices_and_nodes.size());
   for (const TopologyPreset& preset : topology_presets()) {
     const Topology t = make_topology(preset.name);
@@ -107,6 +108,7 @@ TEST(Presets, RatesBetweenPairs) {
   EXPECT_DOUBLE_EQ(gigabytes_per_second(make_topology("dgx-h100:2"), "node0.gpu0", "node1.gpu7"), 48);
   EXPECT_DOUBLE_EQ(gigabytes_per_second(make_topology("hgx-h200"), "gpu0", "gpu7"), 370.8);
   EXPECT_DOUBLE_EQ(gigabytes_per_second(make_topology("hgx-h800"), "gpu0", "gpu7"), 164.8);
+  EXPECT_DOUBLE_EQ(gigabytes_per_second(make_topology("roce-a100:2"), "node0.gpu0", "node1.gpu7"), 12);
   EXPECT_DOUBLE_EQ(gigabytes_per_second(make_topology("dgx-b200"), "gpu0", "gpu7"), 721.8);
   EXPECT_DOUBLE_EQ(gigabytes_per_second(make_topology("gb200-nvl72:2"), "node0.gpu0", "node0.gpu71"), 721.8);
   EXPECT_DOUBLE_EQ(gigabytes_per_second(make_topology("gb200-nvl72:2"), "node0.gpu0", "node1.gpu71"), 48);
@@ -143,13 +145,15 @@ TEST(Presets, NicsAreSharedAsInTheBox) {
   EXPECT_EQ(way_out(make_topology("dgx1-v100:2"), "node0.gpu2"), "node0.nic1 -> network");
   EXPECT_EQ(way_out(make_topology("dgx2:2"), "node0.gpu15"), "node0.nic7 -> network");
   EXPECT_EQ(way_out(make_topology("dgx-a100:2"), "node0.gpu5"), "node0.nic5 -> network");
+  EXPECT_EQ(way_out(make_topology("roce-a100:2"), "node0.gpu5"), "node0.nic2 -> network");
   EXPECT_EQ(way_out(make_topology("dapple-a"), "node0.gpu7"), "node0.nic0 -> network");
 }
 
 TEST(Presets, RefuseWhatIsNone) {
   const std::string all =
-      "; allowed: p100-4x4, k80-16x4, dapple-a, dapple-b, dapple-c, dgx1-v100, dgx2, dgx-a100, dgx-h100, "
-      "hgx-h800, hgx-h200, dgx-b200, gb200-nvl72, pcie-v100-4, flexflow-sim, cpu, each also as NAME:N for N "
+      "; allowed: p100-4x4, k80-16x4, dapple-a, dapple-b, dapple-c, dgx1-v100, dgx2, dgx-a100, roce-a100, "
+      "dgx-h100, grand-teton, hgx-h800, hgx-h200, dgx-b200, gb200-nvl72, pcie-v100-4, flexflow-sim, cpu, "
+      "each also as NAME:N for N "
       "nodes (cpu:N for N threads of a host), presets also as NAME:N,gpus=4,network=rail, "
       "levels:4@10GB/s,2@1.25GB/s, or a .json file";
   EXPECT_EQ(refused_name("dgx-a10"), "unknown topology \"dgx-a10\" (did you mean \"dgx-a100\"?)" + all);
