@@ -30,6 +30,10 @@ std::string_view described(RunFigure figure) {
   switch (figure) {
     case RunFigure::Time:
       return "the time";
+    case RunFigure::Undisturbed:
+      return "the time without interference";
+    case RunFigure::Speedup:
+      return "the speedup";
     case RunFigure::Peak:
       return "the peak memory";
     case RunFigure::State:
@@ -94,6 +98,8 @@ std::vector<std::string> sentences_of(const ErrorsReport& report) {
 
 std::string time_text(Seconds time) { return time.value > 0 ? pretty(time) : ""; }
 
+std::string times_text(std::optional<double> times) { return times ? fmt::format("{:.3f}", *times) : ""; }
+
 std::string rows_text(const ErrorsReport& report) {
   std::vector<Table::Column> columns{{"run"}};
   for (const FigureErrors& errors : report.errors) {
@@ -117,6 +123,11 @@ std::string rows_text(const ErrorsReport& report) {
       const RunFigure figure = errors.figure;
       if (figure == RunFigure::Time)
         add(time_text(run.measured.measured_time), time_text(predicted.time), figure);
+      if (figure == RunFigure::Undisturbed)
+        add(time_text(run.measured.measured_time), time_text(predicted.undisturbed.value_or(Seconds(0))),
+            figure);
+      if (figure == RunFigure::Speedup)
+        add(times_text(run.measured_speedup), times_text(run.predicted_speedup), figure);
       if (figure == RunFigure::Peak) add(memory(run.measured.measured_peak), memory(predicted.peak), figure);
       if (figure == RunFigure::State)
         add(memory(run.measured.measured_state), memory(predicted.state), figure);
@@ -167,6 +178,8 @@ Json json_of(const JudgedRun& run) {
   }
   if (!run.measured.workload.empty()) row["workload"] = run.measured.workload;
   if (run.measured.measured_time.value > 0) row["measured_time_s"] = run.measured.measured_time.value;
+  if (run.measured_speedup) row["measured_speedup"] = *run.measured_speedup;
+  if (run.predicted_speedup) row["predicted_speedup"] = *run.predicted_speedup;
   if (run.measured.measured_peak.value > 0) row["measured_peak_bytes"] = run.measured.measured_peak.value;
   if (run.measured.measured_state.value > 0) row["measured_state_bytes"] = run.measured.measured_state.value;
   if (run.measured.fitted) row["fitted"] = *run.measured.fitted;

@@ -13,16 +13,20 @@
 
 namespace pipesim {
 
-/// What is compared: the time of an iteration, the memory at its peak, and what is left at its end.
-enum class RunFigure : std::uint8_t { Time, Peak, State };
-inline constexpr RunFigure kRunFigures[] = {RunFigure::Time, RunFigure::Peak, RunFigure::State};
-std::string_view name_of(RunFigure figure);  ///< "time", "peak", "state"
+/// What is compared: the time of an iteration, that of a mixture whose parts would not slow each other, how
+/// many times as fast it is as the run that it is compared with (MeasuredRun::compared_with), the memory at
+/// its peak, and what is left at its end.
+enum class RunFigure : std::uint8_t { Time, Undisturbed, Speedup, Peak, State };
+inline constexpr RunFigure kRunFigures[] = {RunFigure::Time, RunFigure::Undisturbed, RunFigure::Speedup,
+                                            RunFigure::Peak, RunFigure::State};
+std::string_view name_of(RunFigure figure);  ///< "time", "undisturbed", "speedup", "peak", "state"
 
 /// A row of a table with what was predicted of it, or why nothing was.
 struct JudgedRun {
   MeasuredRun measured;
   std::optional<PredictedRun> predicted;
   std::string reason;
+  std::optional<double> measured_speedup = {}, predicted_speedup = {};  ///< where both runs have a time
   /// Predicted by measured - 1: above 0 where the prediction is too high. Nothing where either is missing.
   [[nodiscard]] std::optional<double> error(RunFigure figure) const;
 };

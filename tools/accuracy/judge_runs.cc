@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "tools/accuracy/errors_report.h"
+#include "tools/accuracy/mixture_time.h"
 #include "tools/accuracy/rank_agreement.h"
 
 namespace pipesim {
@@ -179,17 +180,48 @@ std::optional<double> error_of(double predicted, double measured) {
   return predicted / measured - 1;
 }
 
+// Sets speedups.
+void compare(std::vector<JudgedRun>& runs) {
+  for (JudgedRun& run : runs) {
+    if (run.measured.compared_with.empty() || !run.error(RunFigure::Time)) continue;
+    for (const JudgedRun& other : runs) {
+      if (other.measured.name != run.measured.compared_with || !other.error(RunFigure::Time)) continue;
+      run.measured_speedup = other.measured.measured_time / run.measured.measured_time;
+      run.predicted_speedup = other.predicted->time / run.predicted->time;
+      break;
+    }
+  }
+}
+
 double number_of(Bytes b) { return static_cast<double>(b.value); }
 
 }  // namespace
 
 std::string_view name_of(RunFigure figure) {
-  return figure == RunFigure::Time ? "time" : figure == RunFigure::Peak ? "peak" : "state";
+  switch (figure) {
+    case RunFigure::Time:
+      return "time";
+    case RunFigure::Undisturbed:
+      return "undisturbed";
+    case RunFigure::Speedup:
+      return "speedup";
+    case RunFigure::Peak:
+      return "peak";
+    case RunFigure::State:
+      return "state";
+  }
+  return "";
 }
 
 std::optional<double> JudgedRun::error(RunFigure figure) const {
   if (!predicted) return std::nullopt;
   if (figure == RunFigure::Time) return error_of(predicted->time.value, measured.measured_time.value);
+  if (figure == RunFigure::Undisturbed) {
+    if (!predicted->undisturbed) return std::nullopt;
+    return error_of(predicted->undisturbed->value, measured.measured_time.value);
+  }
+  if (figure == RunFigure::Speedup)
+    return error_of(predicted_speedup.value_or(0), measured_speedup.value_or(0));
   if (figure == RunFigure::Peak)
     return error_of(number_of(predicted->peak), number_of(measured.measured_peak));
   return error_of(number_of(predicted->state), number_of(measured.measured_state));
@@ -211,6 +243,7 @@ ErrorsReport judge(const std::string& table, std::vector<MeasuredRun> runs, cons
     std::optional<PredictedRun> said;
     if (judged.measured.run) said = *next++;
     if (judged.measured.collective) said = predict_collective(*judged.measured.collective, calibration);
+    if (judged.measured.mixture) said = predict_mixture(*judged.measured.mixture);
     if (said && said->error.empty()) {
       judged.predicted = said;
       ++report.predicted;
@@ -219,6 +252,7 @@ ErrorsReport judge(const std::string& table, std::vector<MeasuredRun> runs, cons
     }
     report.runs.push_back(std::move(judged));
   }
+  compare(report.runs);
   for (const RunFigure figure : kRunFigures) {
     FigureErrors errors = errors_of(report.runs, figure);
     if (errors.groups.front().runs > 0) report.errors.push_back(std::move(errors));

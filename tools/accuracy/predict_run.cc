@@ -21,6 +21,39 @@
 namespace pipesim {
 namespace {
 
+// Of the devices that the plan uses: the longest time from the first task of compute to the last.
+Seconds longest_span(const Evaluator& evaluator) {
+  const TaskGraph& tasks = evaluator.task_graph();
+  const Timeline& timeline = evaluator.timeline();
+  std::map<DeviceId, std::pair<Nanoseconds, Nanoseconds>> spans;
+  for (std::size_t t = 0; t < tasks.labels.size(); ++t) {
+    const TaskLabel& label = tasks.labels[t];
+    if (label.kind > TaskKind::BackwardWeight && label.kind != TaskKind::Update) continue;
+    const auto [span, is_new] =
+        spans.try_emplace(label.device, std::pair(timeline.start[t], timeline.end[t]));
+    span->second.first = std::min(span->second.first, timeline.start[t]);
+    span->second.second = std::max(span->second.second, timeline.end[t]);
+  }
+  Nanoseconds longest = 0;
+  for (const auto& [device, span] : spans) longest = std::max(longest, span.second - span.first);
+  return to_seconds(longest);
+}
+
+// What the run recomputes, layer by layer.
+Recompute recompute_of(const ExpressedRun& run, const OperatorGraph& graph) {
+  const std::vector<std::int32_t> layers = layers_of(graph);
+  std::map<std::int32_t, std::int32_t> segments;  // by layer
+  Recompute recompute{Recompute::Kind::Listed, std::vector<std::int32_t>(layers.size(), kNoSegment)};
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    if (layers[i] == kNoLayer || (layers[i] + 1) % run.recomputed_every != 0) continue;
+    const std::string& name = graph.operators()[i].name;
+    if (std::ranges::find(run.recomputed, name.substr(name.find('.') + 1)) == run.recomputed.end()) continue;
+    recompute.segment_of[i] =
+        segments.try_emplace(layers[i], static_cast<std::int32_t>(segments.size())).first->second;
+  }
+  return recompute;
+}
+
 PredictedRun simulated(const ExpressedRun& run, const Calibration* calibration) {
   const Topology topology = open_topology(run.topology);
   Recipe recipe = parse_recipe(run.recipe);
@@ -32,20 +65,28 @@ PredictedRun simulated(const ExpressedRun& run, const Calibration* calibration) 
   plan.options.gradient_type = run.gradient_type;
   plan.options.microbatches = sized.microbatches;
   apply_recipe(recipe, RecipeModel(graph), topology, plan);
+  if (!run.recomputed.empty()) plan.options.recompute = recompute_of(run, graph);
   const CostModel costs(topology, calibration, with_policies(parse_runtime(run.runtime), recipe));
   Evaluator evaluator(graph, costs, plan.options);
   std::vector<DeviceMemory> peaks;
   const Evaluation scored = evaluator.score(evaluator.contents().bind(plan.strategy), peaks);
   const DeviceMemory& last = peaks.back();
+  const DeviceMemory& fullest = *std::ranges::max_element(peaks, {}, &DeviceMemory::peak);
   const auto at_peak = [&](MemoryCategory category) {
     return last.at_peak[static_cast<std::size_t>(category)];
   };
   const Bytes weights = at_peak(MemoryCategory::Weights);
   Bytes state = weights + at_peak(MemoryCategory::Gradients) + at_peak(MemoryCategory::OptimizerState);
   if (run.update_gradients) state += Bytes(2 * weights.value);  // 4 bytes beside 2 of the weight
-  return {.time = to_seconds(scored.time),
+  Seconds time = to_seconds(scored.time);
+  if (run.post_validation) {
+    evaluator.evaluate_labelled(evaluator.contents().bind(plan.strategy));
+    time = longest_span(evaluator);
+  }
+  return {.time = time,
           .interval = {},
-          .peak = last.peak + run.workspace,
+          .undisturbed = {},
+          .peak = (run.fullest_peak ? fullest : last).peak + run.workspace,
           .state = state + run.workspace,
           .fits = scored.feasible(),
           .error = ""};
@@ -94,8 +135,10 @@ PredictedRun with_interval(const ExpressedRun& run, const Calibration* calibrati
 }
 
 std::string key_of(const ExpressedRun& run) {
-  return fmt::format("{} {} {} {} {} {} {} {}", run.model, run.topology, run.recipe, run.batch, run.runtime,
-                     static_cast<int>(run.gradient_type), run.workspace.value, run.update_gradients);
+  return fmt::format("{} {} {} {} {} {} {} {} {} {} {} {}", run.model, run.topology, run.recipe, run.batch,
+                     run.runtime, static_cast<int>(run.gradient_type), run.workspace.value,
+                     run.update_gradients, run.post_validation, run.fullest_peak,
+                     fmt::join(run.recomputed, " "), run.recomputed_every);
 }
 
 // Equal runs once.

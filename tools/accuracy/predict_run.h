@@ -16,6 +16,7 @@ namespace pipesim {
 struct PredictedRun {
   Seconds time;                                ///< of an iteration
   std::optional<PredictionInterval> interval;  ///< of the time; of runs, with constants
+  std::optional<Seconds> undisturbed;          ///< of a mixture, if its parts did not slow each other
   Bytes peak;
   Bytes state;        ///< weights, gradients, optimizer state
   bool fits = true;   ///< into all devices

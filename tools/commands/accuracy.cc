@@ -100,8 +100,10 @@ Command accuracy_command() {
       "oom where memory was short; all else is a run that failed for another reason), name, and group "
       "(groups that errors are reported for, divided by semicolons).\n\nIt also knows the tables that "
       "docs/fidelity.md and docs/llm.md describe: megatron_golden.csv, llm_a100_single_node.csv, "
-      "ultrascale_h100.csv, llm_training.csv, llm_foundry_mpt.csv and nccl_a100_h100.csv, or others with "
-      "their columns.";
+      "ultrascale_h100.csv, llm_training.csv, llm_foundry_mpt.csv, nemo_perf_history.csv, "
+      "megatron_bridge_h100.csv, mlperf_gpt3.csv, pipeline_schedules.csv, torchtitan_perf.csv, "
+      "internevo_7b_a100.csv, nccl_a100_h100.csv, nccl_v100_cube_mesh.csv and mist_interference_a100.csv, or "
+      "others with their columns.";
   c.options = {{"data", "PATH", "", "the folder of the tables, or one of them"},
                calibration_option(),
                {.name = "rows",

@@ -25,6 +25,15 @@ struct ExpressedRun {
   /// Whether the state as measured holds gradients once more in float32: made for the update, and freed
   /// before the next iteration's forward pass.
   bool update_gradients = false;
+  /// Beside the recipe's recomputation, of every n-th layer: the operators that run again before backward, in
+  /// one segment, by their names within the layer ("key").
+  std::vector<std::string> recomputed = {};
+  std::int64_t recomputed_every = 1;
+  /// A device begins the next iteration as soon as it has ended this one, without waiting for the others:
+  /// what is checked over all stages is checked behind the update (arXiv:2401.10241, section 4). The time is
+  /// then the longest of a device from its first task to its last.
+  bool post_validation = false;
+  bool fullest_peak = false;  ///< the measured peak is that of the fullest device, not of the last one
 };
 
 /// A measured collective, in the terms of nccl-tests (tools/accuracy/collective_report.h).
@@ -35,13 +44,20 @@ struct ExpressedCollective {
   Bytes size;
 };
 
+/// What ran side by side on each GPU of a node, each with the time that it takes alone; 0: not there.
+struct ExpressedMixture {
+  Seconds product, collective, to_device,
+      to_host;  ///< a matrix product, a collective, copies from and to the host
+};
+
 /// A row of a measured table.
 struct MeasuredRun {
   std::string name;                 ///< what the run is called in its table
   std::vector<std::string> groups;  ///< that errors are reported for
   std::optional<ExpressedRun> run;  ///< or a collective
   std::optional<ExpressedCollective> collective;
-  std::string reason;  ///< why there is no run
+  std::optional<ExpressedMixture> mixture;  ///< or this
+  std::string reason;                       ///< why there is no run
   /// What is the same in all runs that could replace each other: model, devices, batch. "": it is compared
   /// with no other run.
   std::string workload;
@@ -49,6 +65,8 @@ struct MeasuredRun {
   /// At the peak, and at the end of an iteration: weights, gradients and optimizer state are left. 0: not
   /// measured.
   Bytes measured_peak, measured_state;
+  /// The name of the run over which the speedup of this one is judged. "": of none.
+  std::string compared_with;
   std::optional<bool> fitted;  ///< whether it ran, or was short of memory; nothing where that is not known
   /// Figures that the error may go with, as {"tp", 8}.
   std::vector<std::pair<std::string, double>> traits;

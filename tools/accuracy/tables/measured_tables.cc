@@ -3,11 +3,13 @@
 #include "tools/accuracy/tables/foundry_runs.h"
 #include "tools/accuracy/tables/gpt_runs.h"
 #include "tools/accuracy/tables/megatron_runs.h"
+#include "tools/accuracy/tables/mixture_runs.h"
 #include "tools/accuracy/tables/nanotron_runs.h"
 #include "tools/accuracy/tables/nccl_runs.h"
 #include "tools/accuracy/tables/nemo_runs.h"
 #include "tools/accuracy/tables/own_runs.h"
 #include "tools/accuracy/tables/published_runs.h"
+#include "tools/accuracy/tables/torchtitan_runs.h"
 
 namespace pipesim {
 namespace {
@@ -28,6 +30,13 @@ const std::vector<TableForm>& table_forms() {
       {"nemo_perf_history.csv", {"#-GPUs", "Model", "VP", "Tokens / sec / GPU"}, nemo_runs},
       {"megatron_bridge_h100.csv", {"#-GPUs", "Precision", "VP", "Tokens / sec / GPU"}, nemo_runs},
       {"mlperf_gpt3.csv", {"round", "minibs", "throughput_reported"}, mlperf_runs},
+      {"pipeline_schedules.csv",
+       {"n_gpus(=pp stages)", "samples_per_gpu_per_s", "peak_mem_GB"},
+       zero_bubble_runs},
+      {"torchtitan_perf.csv", {"TPS/GPU", "Techniques", "TP type", "WPS"}, torchtitan_runs},
+      {"internevo_7b_a100.csv", {"Parallel Configuration", "1024 GPUs", "TGS", "Zero1"}, internevo_runs},
+      {"nccl_v100_cube_mesh.csv", {"gpu", "n_gpus", "bytes", "time_us", "busbw_GBps"}, cube_mesh_runs},
+      {"mist_interference_a100.csv", {"gemm_n", "g2g_MB", "c2g_MB", "g2c_MB", "latency_ms"}, mixture_runs},
       {"nccl_a100_h100.csv", {"system", "op", "latency_us", "n_gpus", "bytes"}, nccl_runs},
       {"runs.csv", kColumnsOfOwnRuns, own_runs}};
   return forms;

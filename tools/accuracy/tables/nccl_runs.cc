@@ -50,12 +50,33 @@ MeasuredRun run_of(const MeasuredTable& table, std::size_t row) {
   return run;
 }
 
+MeasuredRun cube_mesh_run(const MeasuredTable& table, std::size_t row) {
+  const std::int64_t gpus = table.positive(row, "n_gpus"), bytes = table.positive(row, "bytes");
+  MeasuredRun run;
+  run.name = fmt::format("all-reduce of {} bytes on {} {}", bytes, gpus, table.text(row, "gpu"));
+  if (table.text(row, "gpu") != "v100") run.reason = "a system that pipesim does not know";
+  if (gpus < 2 || gpus > 8) run.reason = "other than 2 to 8 GPUs";
+  if (!run.reason.empty()) return run;
+  run.measured_time = Seconds(table.number(row, "time_us").value_or(0) * 1e-6);
+  run.groups = {fmt::format("{} GPUs", gpus), std::string(class_of(bytes))};
+  run.traits = {{"n_gpus", static_cast<double>(gpus)}, {"bytes", static_cast<double>(bytes)}};
+  run.collective = ExpressedCollective{"dgx1-v100", Collective::AllReduce, gpus, Bytes(bytes)};
+  return run;
+}
+
 }  // namespace
 
 std::vector<MeasuredRun> nccl_runs(const MeasuredTable& table) {
   table.require({"system", "nccl_version", "op", "dtype", "n_gpus", "bytes", "latency_us"});
   std::vector<MeasuredRun> runs;
   for (std::size_t row = 0; row < table.rows(); ++row) runs.push_back(run_of(table, row));
+  return runs;
+}
+
+std::vector<MeasuredRun> cube_mesh_runs(const MeasuredTable& table) {
+  table.require({"gpu", "n_gpus", "bytes", "time_us"});
+  std::vector<MeasuredRun> runs;
+  for (std::size_t row = 0; row < table.rows(); ++row) runs.push_back(cube_mesh_run(table, row));
   return runs;
 }
 

@@ -12,4 +12,8 @@ namespace pipesim {
 /// malformed table.
 std::vector<MeasuredRun> nccl_runs(const MeasuredTable& table);
 
+/// All-reduces of nccl-tests on a DGX-1 with V100s in the cube mesh (VIA-Research/vTrain, trace/v100):
+/// columns gpu, n_gpus, bytes, time_us. InputError for a malformed table.
+std::vector<MeasuredRun> cube_mesh_runs(const MeasuredTable& table);
+
 }  // namespace pipesim
