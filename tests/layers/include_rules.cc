@@ -45,6 +45,8 @@ struct PackageRule {
 
 // The first rule whose headers match decides.
 const std::vector<PackageRule> kPackages = {
+    {"Boost.Beast and Boost.CRC", R"(boost/(beast/zlib/inflate_stream|crc)\.hpp)",
+     R"(tools/traces/trace_text\.cc)", "tools/traces/trace_text.cc"},
     {"Boost.Container", "boost/container/.*", R"(sim/base/small_vector\.h)", "sim/base/small_vector.h"},
     {"Boost.DynamicBitset", "boost/dynamic_bitset\\.hpp", R"(search/pipelines/cuts\.cc)",
      "search/pipelines/cuts.cc"},

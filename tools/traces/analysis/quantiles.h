@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+namespace pipesim {
+
+/// Of times: median and quartiles, interpolated between neighbours. All 0 without times.
+struct Quantiles {
+  std::size_t count = 0;
+  double low = 0, median = 0, high = 0;
+  bool operator==(const Quantiles&) const = default;
+};
+Quantiles quantiles_of(std::vector<double> values);
+
+/// Mean of values with weights, and how far they are from it. `effective`: as many equal weights tell as
+/// much.
+struct WeightedMean {
+  double mean = 0, deviation = 0, effective = 0;
+};
+/// The deviation is that of a sample (divided by less than the number of values); 0 for one value. At least
+/// one value.
+WeightedMean weighted_mean(const std::vector<double>& values, const std::vector<double>& weights);
+
+}  // namespace pipesim
