@@ -2,7 +2,8 @@
 
 #include "sim/base/errors.h"
 #include "tools/cli/command.h"
-#include "tools/commands/calibrate_runs.h"
+#include "tools/commands/calibrating/calibrate_runs.h"
+#include "tools/commands/calibrating/calibrate_trace.h"
 #include "tools/commands/execution_commands.h"
 #include "tools/commands/options/run_options.h"
 #include "tools/commands/options/shared_options.h"
@@ -12,6 +13,10 @@ namespace pipesim {
 namespace {
 
 int run_calibrate_either(const Arguments& arguments, Streams& streams) {
+  if (arguments.has("from-trace")) return run_calibrate_trace(calibrate_command(), arguments, streams);
+  for (const char* option : {"recipe", "runtime", "trace", "keep-host"}) {
+    if (arguments.given(option)) throw UsageError(fmt::format("calibrate: --{} needs --from-trace", option));
+  }
   if (arguments.has("runs")) return run_calibrate_runs(arguments, streams);
   for (const char* option : {"most-runs", "suggest", "json"}) {
     if (arguments.given(option)) throw UsageError(fmt::format("calibrate: --{} needs --runs", option));
@@ -39,9 +44,14 @@ Command calibrate_command() {
       "are compared with what was measured; a factor and an overhead for each class of tasks (forward "
       "passes, all-reduces, …) are fitted and kept in the file.\n\nWith --runs nothing is run here. A few "
       "constants of a cluster are fitted to runs that were made there, and written to a JSON file, which "
-      "--calibration takes instead of an SQLite file or beside one (FILE,FILE).";
+      "--calibration takes instead of an SQLite file or beside one (FILE,FILE).\n\nWith --from-trace nothing "
+      "is run either. Traces of PyTorch's profiler or of Nsight Systems tell what operators take by shape, "
+      "how long the host takes to launch them, alpha and beta of process groups, what communication slows "
+      "down, and how much of it is exposed. With --model, --topology and --recipe, a predicted step stands "
+      "beside the measured one.";
   c.options = model_and_topology_options();
   for (Option& o : calibrate_runs_options()) c.options.push_back(std::move(o));
+  for (Option& o : calibrate_trace_options()) c.options.push_back(std::move(o));
   for (Option& o :
        in_group(OptionGroup::Output, {{"output", "FILE", "", "where to write it", 'o'}, json_option()}))
     c.options.push_back(std::move(o));
@@ -54,14 +64,16 @@ Command calibrate_command() {
     c.options.push_back(std::move(o));
   for (Option& o : plan_options()) c.options.push_back(std::move(o));
   for (Option& o : run_options("40")) c.options.push_back(std::move(o));
-  c.common = {"model", "topology", "output", "plan", "random", "fit", "backend", "runs"};
+  c.common = {"model", "topology", "output", "plan", "fit", "backend", "runs", "from-trace"};
   c.examples = {
       {"pipesim calibrate --model lenet:batch=32 --topology cpu:2 -o lenet.db",
        "measure on two cores of this machine"},
       {"pipesim calibrate --model lenet:batch=32 --topology cpu:2 -o lenet.db --plan lenet.plan.json --fit",
        "add the durations of a plan, and correct estimates"},
       {"pipesim calibrate --runs docs/examples/pytorch_h100.csv -o h100.constants.json",
-       "fit a few constants to runs of a cluster"}};
+       "fit a few constants to runs of a cluster"},
+      {"pipesim calibrate --from-trace docs/examples/pytorch_h100.trace.json.gz",
+       "what a trace of PyTorch's profiler tells"}};
   c.run = run_calibrate_either;
   return c;
 }

@@ -1,4 +1,4 @@
-#include "tools/commands/calibrate_runs.h"
+#include "tools/commands/calibrating/calibrate_runs.h"
 
 #include <fmt/format.h>
 
