@@ -63,7 +63,8 @@ std::vector<RuntimePreset> all_presets() {
 
 // A figure that a text may change.
 struct RuntimeKey {
-  std::string_view name, allowed;
+  std::string_view name;
+  std::string allowed;
   std::function<void(const std::string&, Runtime&)> set;
 };
 
@@ -78,6 +79,15 @@ double number_between(const std::string& text, double least, double most) {
   if (text.empty() || *end != 0 || !(number >= least && number <= most))
     throw InputError(fmt::format("\"{}\", allowed: a number from {} to {}", text, least, most));
   return number;
+}
+
+// One of two words: the first is false.
+RuntimeKey either_key(std::string_view name, const char* no, const char* yes, bool Runtime::*member) {
+  return {name, fmt::format("{} or {}", no, yes), [=](const std::string& text, Runtime& r) {
+            if (text != no && text != yes)
+              throw InputError(fmt::format("\"{}\", allowed: {}, {}", text, no, yes));
+            r.*member = text == yes;
+          }};
 }
 
 ReductionOverlap overlap_named(const std::string& text) {
@@ -107,30 +117,10 @@ const std::vector<RuntimeKey>& runtime_keys() {
        }},
       {"overlap", "always, unless-sharded or never",
        [](const std::string& text, Runtime& r) { r.overlap = overlap_named(text); }},
-      {"tensor-overlap", "always or never",
-       [](const std::string& text, Runtime& r) {
-         if (text != "always" && text != "never")
-           throw InputError(fmt::format("\"{}\", allowed: always, never", text));
-         r.tensor_overlap = text == "always";
-       }},
-      {"cast-weights", "once or each",
-       [](const std::string& text, Runtime& r) {
-         if (text != "once" && text != "each")
-           throw InputError(fmt::format("\"{}\", allowed: once (an iteration), each (microbatch)", text));
-         r.casts_weights_once = text == "once";
-       }},
-      {"gradient-sums", "apart or in-products",
-       [](const std::string& text, Runtime& r) {
-         if (text != "apart" && text != "in-products")
-           throw InputError(fmt::format("\"{}\", allowed: apart, in-products", text));
-         r.products_sum_gradients = text == "in-products";
-       }},
-      {"messages", "beside or blocking",
-       [](const std::string& text, Runtime& r) {
-         if (text != "beside" && text != "blocking")
-           throw InputError(fmt::format("\"{}\", allowed: beside (compute), blocking", text));
-         r.messages_block = text == "blocking";
-       }},
+      either_key("tensor-overlap", "never", "always", &Runtime::tensor_overlap),
+      either_key("cast-weights", "each", "once", &Runtime::casts_weights_once),
+      either_key("gradient-sums", "apart", "in-products", &Runtime::products_sum_gradients),
+      either_key("messages", "beside", "blocking", &Runtime::messages_block),
       {"update", "1 to 10",
        [](const std::string& text, Runtime& r) { r.update = number_between(text, 1, 10); }},
   };

@@ -13,7 +13,10 @@ inline double counted_rows(const Operator& op, std::int64_t microbatches) {
   return static_cast<double>(whole_volume(labels, 0, labels.dims.size()) * microbatches);
 }
 
-/// Whether forward saves the softmax, and backward does without the logits.
-inline bool keeps_softmax(const Operator& op) { return op.attributes.contains("keep_softmax"); }
+/// Whether forward saves the softmax, and backward does without the logits. Where the operator keeps its
+/// logarithm, the softmax is as good.
+inline bool keeps_softmax(const Operator& op) {
+  return op.attributes.contains("keep_softmax") || op.attributes.contains("keep_log_softmax");
+}
 
 }  // namespace pipesim

@@ -15,14 +15,18 @@ void build_cross_entropy(OperatorDraft& draft) {
   std::vector<FactorIndex> dims = rows;
   dims.push_back(v);
   const bool keep_softmax = draft.added_flag("keep_softmax");
+  const bool keep_log_softmax = draft.added_flag("keep_log_softmax");
+  if (keep_softmax && keep_log_softmax) draft.fail("keep_softmax and keep_log_softmax exclude each other");
+  const bool keeps = keep_softmax || keep_log_softmax;
   // Kernels in float32. Forward: a copy of x, the largest logit, the difference, its exponential, the sum,
-  // the quotient; or a copy and the logarithm of the softmax, which reads twice. Backward: a product, or what
-  // the softmax needs, and a copy in x's type.
+  // the quotient; or a copy and the logarithm of the softmax, which reads twice. Backward: a product; or the
+  // gradient of the logarithm, of which most is 0, and from it and the logarithm that of the copy. Then a
+  // copy in x's type.
   draft.op.separate.forward = keep_softmax ? 10 : 4;
-  draft.op.separate.backward_input = keep_softmax ? 4 : 3;
-  draft.op.separate.bytes_forward = {{keep_softmax ? 32.0 : 16.0, dims}};
-  draft.op.separate.bytes_backward_input = {{keep_softmax ? 8.0 : 10.0, dims}};
-  draft.input(0, draft.axes(dims)).saved = !keep_softmax;
+  draft.op.separate.backward_input = keep_softmax ? 4 : 5;
+  draft.op.separate.bytes_forward = {{keep_softmax ? 32.0 : keep_log_softmax ? 12.0 : 16.0, dims}};
+  draft.op.separate.bytes_backward_input = {{keep_softmax ? 8.0 : keep_log_softmax ? 16.0 : 18.0, dims}};
+  draft.input(0, draft.axes(dims)).saved = !keeps;
   TensorUse& labels = draft.index(1, draft.axes(rows));
   labels.lacks = {{v, Lack::Same}};
   labels.saved = true;
@@ -30,7 +34,10 @@ void build_cross_entropy(OperatorDraft& draft) {
   draft.output("", {}, DataType::Float32).lacks = {{v, Lack::Same}};
   draft.op.flops_forward = {{4, dims}};
   draft.op.flops_backward_input = {{3, dims}};
-  if (keep_softmax) {
+  // Three float32 tensors at a time in backward: what is kept, and both gradients. x's own, of 2 bytes, comes
+  // when one of them has gone.
+  if (keep_log_softmax) draft.op.workspace = Workspace{{1, rows}, {8 - draft.element_bytes(), {v}}, 1};
+  if (keeps) {
     draft.op.saved_extra_bytes = {{4, dims}};
     draft.op.bytes_forward_extra = {{4, dims}};
   } else {
@@ -110,7 +117,10 @@ std::vector<OperatorKind> loss_kinds() {
            2,
            {AttributeSchema::flag("keep_softmax", false,
                                   "keeps a float32 softmax for backward and frees x, as Megatron-LM does; "
-                                  "else keeps x")},
+                                  "else keeps x"),
+            AttributeSchema::flag("keep_log_softmax", false,
+                                  "keeps the float32 logarithm of the softmax instead, and makes float32 "
+                                  "gradients of it and of x, as PyTorch's kernels do one after the other")},
            {{{"x", {64, 128, 32000}}, {"labels", {64, 128}, DataType::Int64}}, {}},
            build_cross_entropy},
           {"linear_cross_entropy",

@@ -30,7 +30,8 @@ TransformerNetwork::TransformerNetwork(const ZooValues& values)
       zigzag_(values.has("zigzag") ? values.integer("zigzag") : 1),
       document_length_(values.has("document_length") ? values.integer("document_length") : 0),
       loss_chunks_(values.has("loss_chunks") ? values.integer("loss_chunks") : 0),
-      keeps_as_megatron_(values.has("kept") && values.word("kept") == "megatron") {
+      keeps_as_megatron_(values.has("kept") && values.word("kept") == "megatron"),
+      keeps_as_torch_(values.has("kept") && values.word("kept") == "torch") {
   if (values.has("products") && values.word("products") == "float8") builder_.multiply_in_float8();
 }
 
@@ -59,8 +60,9 @@ TensorId TransformerNetwork::rotary(const std::string& name, TensorId x) {
 
 TensorId TransformerNetwork::dropout(const std::string& name, TensorId x) {
   if (dropout_rate_ == 0) return x;
-  return builder_.add("dropout", name, {x},
-                      {{"rate", dropout_rate_}, {"keep_mask", keeps_as_megatron_ ? 1 : 0}});
+  return builder_.add(
+      "dropout", name, {x},
+      {{"rate", dropout_rate_}, {"keep_mask", keeps_as_megatron_ || keeps_as_torch_ ? 1 : 0}});
 }
 
 TensorId TransformerNetwork::attention(const std::string& prefix, TensorId x, TensorId read,
@@ -127,7 +129,7 @@ void TransformerNetwork::predict_words(TensorId x, std::int64_t vocabulary, bool
   const std::vector<std::string> weights = {tied ? "word_embedding.w" : ""};
   const TensorId scores = builder_.add("linear", "projection", {x}, attributes, weights);
   builder_.add("cross_entropy", "loss", {scores, indices("labels", builder_.shape(x)[1])},
-               {{"keep_softmax", keeps_as_megatron_ ? 1 : 0}});
+               {{"keep_softmax", keeps_as_megatron_ ? 1 : 0}, {"keep_log_softmax", keeps_as_torch_ ? 1 : 0}});
 }
 
 ZooOptions transformer_options(const ZooOption& batch, const std::string& dtype, std::int64_t sequence,
@@ -158,9 +160,10 @@ ZooOption own_heads_option() {
 }
 
 ZooOption kept_option() {
-  return ZooOption::word("kept", {"once", "megatron"}, "once",
+  return ZooOption::word("kept", {"once", "megatron", "torch"}, "once",
                          "what backward needs, once; or as in Megatron-LM: dropout's masks, the loss's "
-                         "softmax in float32 and fused attention's result in two orders, too");
+                         "softmax in float32 and fused attention's result in two orders, too; or as "
+                         "PyTorch's modules do: dropout's masks and the loss's log softmax in float32");
 }
 
 ZooOption products_option() {

@@ -67,7 +67,7 @@ class TransformerNetwork {
   bool writes_scores_;
   std::int64_t zigzag_, document_length_;
   std::int64_t loss_chunks_;  // 0: the projection is apart from the loss
-  bool keeps_as_megatron_;
+  bool keeps_as_megatron_, keeps_as_torch_;
 };
 
 /// The options batch, dtype, sequence, layers, hidden and heads that all transformers start with, then

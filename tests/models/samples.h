@@ -122,6 +122,7 @@ inline std::vector<Operator> add_all_kinds(Bench& t, const std::set<std::string>
   add("expert_linear", {grouped}, {{"out", 6}});
   add("moe_combine", {grouped, t.x({4, 6, 2})}, {{"top_k", 1}});
   add("cross_entropy", {tokens, words}, {{"keep_softmax", 1}});
+  add("cross_entropy", {tokens, words}, {{"keep_log_softmax", 1}});
   add("dropout", {tokens}, {{"rate", 0.1}, {"keep_mask", 1}});
   add("attention", {q, self, self}, {{"causal", 1}, {"keep_copy", 1}});
   return ops;

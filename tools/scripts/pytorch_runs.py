@@ -192,10 +192,10 @@ def measure(training, warmup, steps):
 def spec(kind, layers, hidden, sequence, size):
     heads = hidden // (128 if hidden >= 2048 else 64)
     if kind == "gpt":
-        return f"gpt:batch={size},layers={layers},hidden={hidden},heads={heads},vocab={VOCAB},sequence={sequence},positions={sequence},dropout=0,dtype=bfloat16"
+        return f"gpt:batch={size},layers={layers},hidden={hidden},heads={heads},vocab={VOCAB},sequence={sequence},positions={sequence},dropout=0,dtype=bfloat16,kept=torch"
     ffn = (8 * hidden // 3 + 255) // 256 * 256
     return (f"llama:batch={size},layers={layers},hidden={hidden},heads={heads},kv_heads={heads},ffn={ffn},vocab={VOCAB},"
-            f"sequence={sequence},dtype=bfloat16")
+            f"sequence={sequence},dtype=bfloat16,kept=torch")
 
 
 CASES = [

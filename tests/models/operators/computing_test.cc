@@ -270,6 +270,21 @@ moves F 4bsv bytes
 )");
 }
 
+// Log softmax, its gradient and x's in float32: 12 bytes a logit at once, x's own gradient included.
+TEST(CrossEntropy, KeepsTheLogarithmOfTheSoftmaxAsPyTorchDoes) {
+  Bench t;
+  const Operator op = t.op("cross_entropy", {t.x({4, 7, 9}), t.words({4, 7})}, {{"keep_log_softmax", 1}});
+  EXPECT_FALSE(op.uses[0].saved);
+  ASSERT_TRUE(op.workspace);
+  const auto bytes = [](const ProductTerm& term) { return term.coefficient; };
+  EXPECT_EQ(bytes(op.saved_extra_bytes.at(0)) + bytes(op.workspace->row_bytes) + 4, 12);
+  EXPECT_EQ(refusal([&] {
+              (void)t.op("cross_entropy", {t.x({4, 7, 9}), t.words({4, 7})},
+                         {{"keep_softmax", 1}, {"keep_log_softmax", 1}});
+            }),
+            "operator \"op1\" (cross_entropy): keep_softmax and keep_log_softmax exclude each other");
+}
+
 TEST(LinearCrossEntropy, MakesLogitsAgainInsteadOfKeepingThem) {
   Bench t;
   EXPECT_EQ(Description::of(t.op("linear_cross_entropy", {t.x({4, 7, 8}), t.words({4, 7})},

@@ -127,7 +127,9 @@ class ConstantsOfTrace {
   void add_predicted(const PredictedShares& predicted) {
     const DeviceAnalysis& of = analysis_.devices.front();
     const StepTimes& step = of.steps[of.typical_step()];
-    if (of.host.count > 1 && predicted.host.value > 0 && runtime_.has_host()) {
+    // A few late launches are steps that begin, or the profiler itself.
+    constexpr std::size_t least_waits = 20;
+    if (of.host.count >= least_waits && predicted.host.value > 0 && runtime_.has_host()) {
       const double measured = of.host.median * static_cast<double>(step.launches);
       Constant host{ConstantKind::Host, runtime_.name.substr(0, runtime_.name.find(':')),
                     std::log(measured / predicted.host.value)};

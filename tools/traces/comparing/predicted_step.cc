@@ -63,12 +63,12 @@ class PredictedWork {
     const KernelWork kernel = shard_kernel(evaluator_.graph(), op, pass, *ranges).work;
     const bool alone = kind == WorkClass::Products || kind == WorkClass::Attention;
     if (evaluator_.costs().runtime().separate_kernels) {
-      const double own = evaluate(own_bytes(op.separate, pass), *ranges);
-      time = take(WorkClass::GradientSums, kernel.bytes_apart - own, time);
+      if (!kernel.matrix || !evaluator_.costs().runtime().products_sum_gradients)
+        time = take(WorkClass::GradientSums, kernel.gradient_bytes + kernel.sum_bytes, time);
       // An activation that is part of the product's operator; of its weight, the sum of the bias's gradient.
       const bool activation = kind == WorkClass::Products && pass != Pass::BackwardWeight;
       if (alone) {
-        time = take(activation ? WorkClass::Activations : WorkClass::Other, own, time);
+        time = take(activation ? WorkClass::Activations : WorkClass::Other, kernel.bytes_apart, time);
         time = take(WorkClass::Other, kernel.cast_bytes + kernel.weight_cast_bytes, time);
       }
     }
@@ -79,11 +79,6 @@ class PredictedWork {
       }
     }
     count(kind, time);
-  }
-
-  static const std::vector<ProductTerm>& own_bytes(const SeparateKernels& separate, Pass pass) {
-    if (pass == Pass::Forward) return separate.bytes_forward;
-    return pass == Pass::BackwardWeight ? separate.bytes_backward_weight : separate.bytes_backward_input;
   }
 
   // Counts the time of so many bytes, and returns what is left of the task's.

@@ -19,7 +19,7 @@ std::string name_of_product(const ProductKey& key) {
 }
 
 TimeAndCalls operator-(const TimeAndCalls& a, const TimeAndCalls& b) {
-  return {a.time - b.time, a.calls - b.calls};
+  return {a.calls == b.calls ? Seconds(0) : a.time - b.time, a.calls - b.calls};
 }
 
 // Products whose sizes both have, one by one; the others of the class together.

@@ -16,11 +16,10 @@ void define_cross_entropy(const Operator&, WholeTensors& t) {
   t[2].elements[0] = loss / static_cast<double>(t[1].elements.size());
 }
 
-KernelCase cross_entropy_case(const Sizes& x, bool keep_softmax = false) {
+KernelCase cross_entropy_case(const Sizes& x, const Attributes& kept = {}) {
   Bench bench(x[0]);
   const TensorId labels = bench.words(Sizes(x.begin(), x.end() - 1));
-  return {bench.op("cross_entropy", {bench.x(x), labels}, {{"keep_softmax", keep_softmax ? 1 : 0}}),
-          define_cross_entropy, x.back()};
+  return {bench.op("cross_entropy", {bench.x(x), labels}, kept), define_cross_entropy, x.back()};
 }
 
 TEST(CrossEntropyKernel, AveragesOverRows) {
@@ -31,11 +30,13 @@ TEST(CrossEntropyKernel, AveragesOverRows) {
 
 TEST(CrossEntropyKernel, DoesWithoutLogitsWhereTheSoftmaxIsKept) {
   if (!tests_all_kernels()) GTEST_SKIP() << "no GPU kernel keeps the softmax";
-  KernelCase c = cross_entropy_case({4, 5, 9}, true);
-  EXPECT_FALSE(c.op.uses[0].saved);
-  check_kernel(c);
-  c.prepare = [](WholeTensors& t) { t[1].elements[3] = t[1].elements[11] = -1; };
-  check_kernel(c);
+  for (const char* kept : {"keep_softmax", "keep_log_softmax"}) {
+    KernelCase c = cross_entropy_case({4, 5, 9}, {{kept, 1}});
+    EXPECT_FALSE(c.op.uses[0].saved);
+    check_kernel(c);
+    c.prepare = [](WholeTensors& t) { t[1].elements[3] = t[1].elements[11] = -1; };
+    check_kernel(c);
+  }
 }
 
 TEST(CrossEntropyKernel, SkipsRowsWithoutALabel) {
