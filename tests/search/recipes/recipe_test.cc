@@ -107,7 +107,7 @@ TEST(Recipe, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(
       message("tq8"),
       "recipe: \"tq8\": unknown part (did you mean \"tp\"?), allowed: tp, cp, ulysses, ring, dp, ep, etp, "
-      "pp, vpp, mbs, sp, zero, fsdp, hsdp, shard, reshard, prefetch, weights, gather, overlap, … (28 in "
+      "pp, vpp, mbs, sp, zero, fsdp, hsdp, shard, reshard, prefetch, weights, gather, overlap, … (29 in "
       "all)");
   EXPECT_EQ(message("cp2,ring=2"), "recipe: \"ring=2\": allowed: ring, without a value");
   EXPECT_EQ(message("tp0"), "recipe: \"tp0\": allowed: tp with a number from 1 to 1048576");
