@@ -68,7 +68,7 @@ Seconds CostModel::analytic_time(const ShardKernel& kernel, DeviceId device) con
   const DeviceKind& kind = topology_.kind(device);
   KernelWork work = kernel.work;
   if (runtime_.casts_weights_once) work.weight_cast_bytes = 0;
-  if (runtime_.products_sum_gradients && work.matrix) work = with_sums(std::move(work));
+  if (runtime_.products_sum_gradients && work.matrix) work = with_sums(work);
   return runtime_.separate_kernels
              ? analytic_time_of_separate(work, kernel.type, kind, runtime_.flash_attention)
              : pipesim::analytic_time(work, kernel.type, kind, runtime_.flash_attention);
