@@ -23,7 +23,7 @@ using testing::Not;
 using Json = nlohmann::json;
 
 const std::string kH100 = std::string(PIPESIM_SOURCE_DIR) + "/docs/examples/pytorch_h100.trace.json.gz";
-const std::string kModel =
+const std::string kTracedModel =
     "gpt:layers=2,hidden=1024,heads=16,vocab=50304,sequence=1024,positions=1024,dropout=0,dtype=bfloat16";
 
 class CalibrateTrace : public testing::Test {
@@ -36,7 +36,8 @@ class CalibrateTrace : public testing::Test {
   [[nodiscard]] std::string constants() const { return folder_.path("traced.constants.json"); }
   [[nodiscard]] std::string both() const { return folder_.path("both.trace.json"); }
   // With all that can be written, one line says why nothing is.
-  void expect_refused(const std::string& trace, const std::string& why, const std::string& model = kModel) {
+  void expect_refused(const std::string& trace, const std::string& why,
+                      const std::string& model = kTracedModel) {
     const Outcome outcome =
         calibrate(trace, {"--topology", "dgx-h100:gpus=1", "--model", model, "--batch", "2", "--recipe",
                           "mbs2", "--runtime", "torch-eager", "-o", constants(), "--trace", both()});
@@ -108,7 +109,7 @@ TEST_F(CalibrateTrace, RefusesOptionsThatDoNotGoWithIt) {
 
 TEST_F(CalibrateTrace, ComparesWithAPredictedStep) {
   const Outcome outcome =
-      calibrate(kH100, {"--topology", "dgx-h100:gpus=1", "--model", kModel, "--batch", "2", "--recipe",
+      calibrate(kH100, {"--topology", "dgx-h100:gpus=1", "--model", kTracedModel, "--batch", "2", "--recipe",
                         "mbs2", "--runtime", "torch-eager", "-o", constants(), "--trace", both(), "--json"});
   ASSERT_EQ(outcome.status, 0) << outcome;
   const Json found = Json::parse(outcome.out);
@@ -132,8 +133,8 @@ TEST_F(CalibrateTrace, ComparesWithAPredictedStep) {
 }
 
 TEST_F(CalibrateTrace, WritesBothStepsOnOneTimeline) {
-  ASSERT_EQ(calibrate(kH100, {"--topology", "dgx-h100:gpus=1", "--model", kModel, "--batch", "2", "--recipe",
-                              "mbs2", "--trace", both()})
+  ASSERT_EQ(calibrate(kH100, {"--topology", "dgx-h100:gpus=1", "--model", kTracedModel, "--batch", "2",
+                              "--recipe", "mbs2", "--trace", both()})
                 .status,
             0);
   std::map<int, std::string> processes;
@@ -158,8 +159,8 @@ TEST_F(CalibrateTrace, WritesBothStepsOnOneTimeline) {
 
 TEST_F(CalibrateTrace, WritesConstantsThatCalibrationReads) {
   const std::vector<std::string> options{
-      "--topology", "dgx-h100:gpus=1", "--model",     kModel, "--batch",  "2", "--recipe",
-      "mbs2",       "--runtime",       "torch-eager", "-o",   constants()};
+      "--topology", "dgx-h100:gpus=1", "--model",     kTracedModel, "--batch",  "2", "--recipe",
+      "mbs2",       "--runtime",       "torch-eager", "-o",         constants()};
   ASSERT_EQ(calibrate(kH100, options).status, 0);
   EXPECT_EQ(factor("host torch-eager"), 0) << "the profiler makes the host slower";
   EXPECT_GT(factor("memory"), 0.5);
@@ -170,8 +171,8 @@ TEST_F(CalibrateTrace, WritesConstantsThatCalibrationReads) {
   ASSERT_EQ(calibrate(kH100, with_host).status, 0);
   EXPECT_GT(factor("host torch-eager"), 1);
   const Outcome simulated =
-      pipesim_run({"simulate", "--model", kModel, "--topology", "dgx-h100:gpus=1", "--batch", "2", "--recipe",
-                   "mbs2", "--runtime", "torch-eager", "--calibration", constants()});
+      pipesim_run({"simulate", "--model", kTracedModel, "--topology", "dgx-h100:gpus=1", "--batch", "2",
+                   "--recipe", "mbs2", "--runtime", "torch-eager", "--calibration", constants()});
   EXPECT_EQ(simulated.status, 0) << simulated;
 }
 
