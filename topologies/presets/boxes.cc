@@ -158,6 +158,20 @@ void add_railed_box(TopologyDraft& draft, const BoxPlace& place, std::string_vie
   for (std::size_t i = 0; i < box.num_gpus(); ++i) box.add_nic(i, box.gpu(i), bus, network);
 }
 
+// NVSwitch boxes with two GPUs and a NIC of 100 Gb/s a PCIe switch. The switches' way to the CPUs is left
+// out: with NVSwitch nothing takes it.
+void add_paired_box(TopologyDraft& draft, const BoxPlace& place, std::int32_t gpus, std::string_view kind,
+                    Cable nvswitch, Cable bus) {
+  Box box(draft, place);
+  box.add_gpus(gpus, kind);
+  box.connect_all_gpus(box.add_switch("nvswitch"), nvswitch);
+  for (std::size_t s = 0; s < box.num_gpus() / 2; ++s) {
+    const DraftVertex pcie = box.add_switch(fmt::format("pcie{}", s));
+    box.connect_gpus(pcie, bus, 2 * s, 2);
+    box.add_nic(s, pcie, bus, kInfiniband100);
+  }
+}
+
 }  // namespace
 
 // Every pair by one of a GPU's four NVLinks. The fourth link is left out: the paper does not say where it
@@ -210,33 +224,17 @@ void add_dgx1_v100_box(TopologyDraft& draft, const BoxPlace& place) {
   for (std::size_t s = 0; s < 4; ++s) box.add_nic(s, tree.switches[s], kPcie3, kInfiniband100);
 }
 
-// Two GPUs and a NIC a PCIe switch (`nvidia-smi topo -m` in NVIDIA/nccl-tests#78: PIX). The switches' way to
-// the CPUs is left out: with NVSwitch nothing takes it.
+// `nvidia-smi topo -m` in NVIDIA/nccl-tests#78: PIX.
 void add_dgx2_box(TopologyDraft& draft, const BoxPlace& place) {
-  Box box(draft, place);
-  box.add_gpus(16, "V100-SXM2-32GB");
-  box.connect_all_gpus(box.add_switch("nvswitch"), kNvswitchV100);
-  for (std::size_t s = 0; s < 8; ++s) {
-    const DraftVertex pcie = box.add_switch(fmt::format("pcie{}", s));
-    box.connect_gpus(pcie, kPcie3, 2 * s, 2);
-    box.add_nic(s, pcie, kPcie3, kInfiniband100);
-  }
+  add_paired_box(draft, place, 16, "V100-SXM2-32GB", kNvswitchV100, kPcie3);
 }
 
 void add_dgx_a100_box(TopologyDraft& draft, const BoxPlace& place) {
   add_railed_box(draft, place, "A100-80GB", kNvswitchA100, kPcie4, kInfiniband200);
 }
 
-// Two GPUs and a NIC a PCIe switch.
 void add_roce_a100_box(TopologyDraft& draft, const BoxPlace& place) {
-  Box box(draft, place);
-  box.add_gpus(8, "A100-80GB");
-  box.connect_all_gpus(box.add_switch("nvswitch"), kNvswitchA100);
-  for (std::size_t s = 0; s < 4; ++s) {
-    const DraftVertex pcie = box.add_switch(fmt::format("pcie{}", s));
-    box.connect_gpus(pcie, kPcie4, 2 * s, 2);
-    box.add_nic(s, pcie, kPcie4, kInfiniband100);
-  }
+  add_paired_box(draft, place, 8, "A100-80GB", kNvswitchA100, kPcie4);
 }
 
 void add_dgx_h100_box(TopologyDraft& draft, const BoxPlace& place) {
