@@ -52,6 +52,9 @@ struct Runtime {
   /// A device computes nothing while it sends or receives a message: a framework waits for it (Megatron-LM
   /// without overlap_p2p_comm). Collectives run beside compute all the same.
   bool messages_block = false;
+  /// The share of a collective's time that compute on its devices loses where the two run beside each other:
+  /// both want multiprocessors and memory. Of gathers of weights and reductions of their gradients.
+  double interference = 0;
   [[nodiscard]] bool has_host() const { return host != HostTimes{}; }
   bool operator==(const Runtime&) const = default;
 };

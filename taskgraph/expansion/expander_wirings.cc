@@ -298,8 +298,68 @@ std::size_t StrategyExpander::sync_gradient(TensorId weight, std::int32_t microb
   wiring.plan = &folded_by(folding_, contents_.sync_plan(weight, out_.strategy_));
   add_transfers(wiring);
   if (!folding_ || !reduces_after_steps()) connect_sources(wiring);  // else the order of steps implies it
-  if (microbatch < 0 && reduces_after_backward()) wait_for_backward(wiring);
+  if (microbatch < 0 && reduces_after_backward()) {
+    wait_for_backward(wiring);
+  } else if (!reduces_after_steps()) {
+    interfere_with_backward(wiring);
+  }
   return number;
+}
+
+// Messages take next to nothing: few blocks copy them. A collective takes while its bytes move: others move
+// theirs during its latency.
+void StrategyExpander::interfere(const Wiring& wiring, std::uint64_t group) {
+  const double share = contents_.costs().runtime().interference * wiring.share;
+  if (share == 0) return;
+  for (std::size_t t = 0; t < wiring.plan->tasks.size(); ++t) {
+    const CommunicationTask& task = wiring.plan->tasks[t];
+    if (task.kind == Collective::Send) continue;
+    Nanoseconds moving = 0;
+    for (const LaneUse use : task.lanes) moving = std::max(moving, use.hold);
+    for (const DeviceId device : std::set<DeviceId>(task.group.begin(), task.group.end())) {
+      const auto [of_device, is_new] = interferences_.try_emplace({group, device});
+      of_device->second.time += static_cast<double>(moving) * share;
+      if (is_new) {
+        of_device->second.key = interference_key(wiring.kind, std::max(0, wiring.microbatch), wiring.tensor,
+                                                 wiring.ordinal, device);
+        of_device->second.first = wiring.task(t);
+      }
+    }
+  }
+}
+
+void StrategyExpander::add_interferences(
+    const std::function<void(std::uint64_t, DeviceId, TaskId)>& wait_for_start) {
+  for (const auto& [place, interference] : interferences_) {
+    const auto [group, device] = place;
+    const auto time = static_cast<Nanoseconds>(interference.time);
+    const TaskId task = dag().add_task(interference.key, time, LaneId(device.value));
+    for (const TaskId maker : interference.makers) dag().add_edge(maker, task);
+    if (wait_for_start) wait_for_start(group, device, task);
+    if (!labels_) continue;
+    TaskLabel label = out_.graph_.labels[interference.first.index()];
+    label.kind = TaskKind::Interference;
+    label.device = label.peer = device;
+    out_.graph_.labels.push_back(label);
+  }
+  interferences_.clear();
+}
+
+// Layer by layer, from when the device has made its parts of the gradients; of all microbatches', in the last
+// one.
+void StrategyExpander::interfere_with_backward(const Wiring& sync) {
+  if (contents_.costs().runtime().interference == 0) return;
+  const std::size_t maker_of_last = last_maker(sync);
+  const std::int32_t layer = layer_of_[maker_of_last];
+  const std::uint64_t group = layer == kNoLayer ? maker_of_last : graph_.operators().size() + layer;
+  interfere(sync, group);
+  visit_sources(sync, [&](std::size_t, const BoundOperator& bound, TaskId maker) {
+    auto of_device = interferences_.lower_bound({group, DeviceId(0)});
+    for (; of_device != interferences_.end() && of_device->first.first == group; ++of_device) {
+      const std::int32_t shard = bound.shard_of_device[of_device->first.second.index()];
+      if (shard >= 0) of_device->second.makers.push_back(task_at(maker, shard));
+    }
+  });
 }
 
 // Each device reduces one piece of gradients after the other, as on a stream of its own: what stages wait for

@@ -69,7 +69,9 @@ StrategyExpander::StrategyExpander(ExpandedStrategy& out, Labels labels, const F
       gathers_(*this),
       input_gathers_(*this),
       host_tasks_(*this),
-      now_(&out.strategy()) {}
+      now_(&out.strategy()) {
+  if (contents_.costs().runtime().interference > 0) layer_of_ = layers_of(graph_);
+}
 
 // Transfers are those of one microbatch, synchronisation that of all.
 const BoundStrategy& StrategyExpander::strategy_of(TaskKind kind) const {
@@ -124,6 +126,7 @@ void StrategyExpander::add_microbatches(const PipelineOrder& order) {
           if (contents_.syncs_each_microbatch(w, *now_)) syncs_[w].push_back(sync_gradient(w, microbatch_));
         }
       }
+      add_interferences();
     }
     if (contents_.recomputation().any()) add_recompute_gates(*this, *now_, microbatch_);
     if (contents_.options().state_sharding.gathers_to_use()) gathers_.add_before_use(*now_, microbatch_);
@@ -138,6 +141,7 @@ void StrategyExpander::add_microbatches(const PipelineOrder& order) {
       const std::int32_t every = versions.every(contents_.stage_of(OperatorId(i))), next = microbatch_ + 1;
       if (next % every == 0 || next == microbatches) add_updates(OperatorId(i));
     }
+    add_interferences();
     if (microbatch_ < std::max(contents_.ways(), versions.period()))
       out_.block_ = {microbatch_ + 1, dag().num_tasks()};
     if (microbatch_ + 1 == contents_.ways() && blocks_are_alike()) repeat_first_block();
@@ -148,6 +152,7 @@ void StrategyExpander::add_microbatches(const PipelineOrder& order) {
     stop_if_late();
     add_updates(OperatorId(i));
   }
+  add_interferences();
   if (pipeline && contents_.options().gradient_reduction == GradientReduction::Overlapped &&
       contents_.ways() == 1 && !contents_.options().state_sharding.each_microbatch())
     reduce_on_streams();

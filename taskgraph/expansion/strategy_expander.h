@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
 #include <utility>
@@ -43,6 +44,13 @@ class StrategyExpander {
   /// the sources whose data lies there already.
   void connect_readers(const Wiring& wiring, TaskId first_reader,
                        std::span<const std::int32_t> reader_of_device);
+  /// Notes what the collectives of a wiring take from the compute of their devices (Runtime::interference).
+  /// Those of a group (any number) take it together.
+  void interfere(const Wiring& wiring, std::uint64_t group);
+  /// Adds a task for each group and device that was noted since the last call. `wait_for_start` makes it wait
+  /// for what its collectives wait for on the device.
+  void add_interferences(
+      const std::function<void(std::uint64_t group, DeviceId, TaskId)>& wait_for_start = {});
   /// The plan on the devices that the folding keeps.
   [[nodiscard]] const CommunicationPlan& folded(const CommunicationPlan& plan) const;
   /// By task of the plan: the number of devices that take part, those that the folding leaves out among them.
@@ -67,6 +75,7 @@ class StrategyExpander {
   void add_reduction_gates(const PipelineOrder& order);
   void reduce_after(const PipelineOrder& order, std::span<const TaskId> done);
   void reduce_on_streams();
+  void interfere_with_backward(const Wiring& sync);
   std::size_t sync_gradient(TensorId weight, std::int32_t microbatch);
   TaskId add_barrier(DeviceId device, std::size_t step, std::span<const PipelineStep> behind);
 
@@ -105,7 +114,15 @@ class StrategyExpander {
   std::map<std::vector<std::int32_t>, TaskId> reduction_gates_;  // by groups of the pipeline, ascending
   std::vector<std::pair<std::size_t, TaskId>> reductions_;       // wirings behind them
   std::vector<TaskId> last_passes_;                              // by device, see wait_for_backward()
-  LayoutIds terms_;                                              // scratch: distinct layouts
+  struct Interference {
+    double time = 0;  // ns
+    TaskKey key;
+    TaskId first;  // collective
+    std::vector<TaskId> makers;
+  };
+  std::map<std::pair<std::uint64_t, DeviceId>, Interference> interferences_;  // by group
+  std::vector<std::int32_t> layer_of_;                                        // by operator
+  LayoutIds terms_;                                                           // scratch: distinct layouts
 };
 
 }  // namespace pipesim

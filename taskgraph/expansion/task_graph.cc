@@ -9,10 +9,10 @@
 namespace pipesim {
 
 std::string_view name_of(TaskKind kind) {
-  constexpr std::array<std::string_view, 14> names{
+  constexpr std::array<std::string_view, 15> names{
       "forward",          "backward-input",     "backward-weight",   "recompute",     "update",
       "forward-transfer", "recompute-transfer", "backward-transfer", "gradient-sync", "weight-gather",
-      "inner-reduce",     "rotation",           "barrier",           "host"};
+      "inner-reduce",     "rotation",           "barrier",           "host",          "interference"};
   return names[static_cast<std::size_t>(kind)];
 }
 
@@ -47,6 +47,11 @@ std::string work_of(const TaskLabel& label, const OperatorGraph& graph, const To
                      part_of(label));
 }
 
+std::string compute_lost_by(const TaskLabel& label, const OperatorGraph& graph) {
+  return fmt::format("compute lost to {} of {} over {} devices", name_of(label.collective),
+                     graph.tensor(label.tensor).name, label.group_size);
+}
+
 std::string launches_of(const TaskLabel& label, const OperatorGraph& graph) {
   constexpr std::array<std::string_view, 3> kPhases{"forward", "backward", "weight gradients"};
   return fmt::format("launches of {} from {} on", kPhases[static_cast<std::size_t>(label.stage)],
@@ -71,9 +76,10 @@ std::string describe(const TaskLabel& label, const OperatorGraph& graph, const T
     return fmt::format("weights have changed as microbatch {} needs it", label.microbatch + 1);
   if (barrier && !label.op.valid() && !label.tensor.valid())
     return fmt::format("end of step {}, of microbatch {}", label.stage + 1, label.microbatch + 1);
-  const std::string work = barrier                        ? event_of(label, graph)
-                           : label.kind == TaskKind::Host ? launches_of(label, graph)
-                                                          : work_of(label, graph, topology);
+  const std::string work = barrier                                ? event_of(label, graph)
+                           : label.kind == TaskKind::Host         ? launches_of(label, graph)
+                           : label.kind == TaskKind::Interference ? compute_lost_by(label, graph)
+                                                                  : work_of(label, graph, topology);
   return label.microbatch < 0 ? work : fmt::format("{} of microbatch {}", work, label.microbatch + 1);
 }
 

@@ -27,9 +27,10 @@ enum class TaskKind : std::uint8_t {
   Rotation,           ///< a block of keys and values, or of their gradients, on its way round a ring
   Barrier,  ///< takes no time (1 ns where communication begins behind it): a device is done with a step of
             ///< its schedule, may begin one or recompute, or has got its updated weights
-  Host      ///< a processor launches the kernels of some operators' passes on its device; no lane
-};          // what is ready at the same time goes in this order
-std::string_view name_of(TaskKind kind);  ///< "forward", "backward-input", …, "barrier", "host"
+  Host,     ///< a processor launches the kernels of some operators' passes on its device; no lane
+  Interference  ///< compute of a device that a collective beside it takes (Runtime::interference)
+};              // what is ready at the same time goes in this order
+std::string_view name_of(TaskKind kind);  ///< "forward", "backward-input", …, "barrier", "host", …
 constexpr bool is_pass(TaskKind kind) {
   return kind <= TaskKind::Recompute;
 }  ///< of an operator, all but updates
@@ -45,7 +46,7 @@ constexpr bool is_inner(TaskKind kind) { return kind == TaskKind::InnerReduce ||
 /// What a task of the graph stands for.
 struct TaskLabel {
   TaskKind kind = TaskKind::Forward;
-  Collective collective = Collective::Send;  ///< of communication tasks
+  Collective collective = Collective::Send;  ///< of communication tasks, and of what they take
   OperatorId op;    ///< of compute tasks, inner reduces and rotations; transfers: the tensor's producer, if
                     ///< any; barriers before recompute: the first operator that is run again
   TensorId tensor;  ///< of transfers and gradient synchronisation; of barriers behind gathers of weights, or

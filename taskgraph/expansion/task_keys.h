@@ -11,7 +11,7 @@ namespace pipesim {
 /// rounds. Bits of the first word: 4 for the kind, 21 for the microbatch, 22 for the operator or tensor, and
 /// 17 for the stage or the wiring of a tensor.
 inline constexpr int kKindShift = 60, kMicrobatchShift = 39, kOperatorShift = 17;
-static_assert(static_cast<int>(TaskKind::Host) < 1 << (64 - kKindShift));
+static_assert(static_cast<int>(TaskKind::Interference) < 1 << (64 - kKindShift));
 static_assert(std::int64_t{kMostMicrobatches} < std::int64_t{1} << (kKindShift - kMicrobatchShift));
 
 inline std::uint64_t key_of(TaskKind kind, std::int32_t microbatch) {
@@ -82,6 +82,14 @@ inline std::uint64_t transfer_key_high(TaskKind kind, std::int32_t microbatch, T
                                        std::uint64_t ordinal) {
   return key_of(kind, microbatch) | static_cast<std::uint64_t>(tensor.value) << kOperatorShift |
          (ordinal & 0x1FFFF);
+}
+
+/// `of`: of the collectives that take compute of the device; `ordinal`: their wiring's.
+inline TaskKey interference_key(TaskKind of, std::int32_t microbatch, TensorId tensor, std::int32_t ordinal,
+                                DeviceId device) {
+  const std::uint64_t which = static_cast<std::uint64_t>(ordinal) << 1 | (of == TaskKind::WeightGather);
+  return {transfer_key_high(TaskKind::Interference, microbatch, tensor, which),
+          static_cast<std::uint64_t>(device.value)};
 }
 
 }  // namespace pipesim

@@ -106,6 +106,15 @@ void WeightGathers::add_before_use(const BoundStrategy& strategy, std::int32_t m
       }
     }
   }
+  interfere();
+}
+
+// The gathers of a layer begin together.
+void WeightGathers::interfere() {
+  expander_.add_interferences([&](std::uint64_t group, DeviceId device, TaskId task) {
+    const auto stage = static_cast<std::int32_t>(group >> 32), position = static_cast<std::int32_t>(group);
+    wait_for_layers(task, {stage, position >= layers_in(stage), position}, device);
+  });
 }
 
 void WeightGathers::add_in_forward(const BoundStrategy& strategy) {
@@ -115,6 +124,7 @@ void WeightGathers::add_in_forward(const BoundStrategy& strategy) {
       for (const Uses& u : uses_of(weight)) add(weight, u.uses, {u.stage, false, u.forward}, ReadIn::Forward);
     }
   }
+  interfere();
 }
 
 std::vector<WeightGathers::Uses> WeightGathers::uses_of(TensorId weight) const {
@@ -144,6 +154,8 @@ void WeightGathers::add(TensorId weight, std::span<const UseRef> uses, const Pla
     for (const DeviceId device : devices_in(wiring.plan->tasks[t].group))
       wait_for_layers(wiring.task(t), place, device);
   }
+  expander_.interfere(
+      wiring, static_cast<std::uint64_t>(place.stage) << 32 | static_cast<std::uint64_t>(place.position));
   connect_readers(wiring);
 }
 

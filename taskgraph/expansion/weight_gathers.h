@@ -68,6 +68,7 @@ class WeightGathers {
   [[nodiscard]] std::vector<Uses> uses_of(TensorId weight) const;
   void add(TensorId weight, std::span<const UseRef> uses, const Place& place, ReadIn readers);
   void wait_for_layers(TaskId gather, const Place& place, DeviceId device);
+  void interfere();
   void connect_readers(const Wiring& wiring);
   [[nodiscard]] TaskId last_of(const PipelineStep& step, const Part& part) const;
   [[nodiscard]] std::int32_t layers_in(std::int32_t stage) const {

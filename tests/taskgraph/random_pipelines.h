@@ -17,11 +17,11 @@
 namespace pipesim {
 
 /// A runtime whose processes take as long as the kernels of small models, and which waits with reductions and
-/// hides transfers behind products.
+/// hides transfers behind products; collectives slow what runs beside them.
 inline Runtime busy_runtime() {
   return parse_runtime(
       "nanotron:module=9us,backward=7us,kernel=2us,collective=9us,member=1us,step=20us,weight=3us,"
-      "tensor-overlap=always");
+      "tensor-overlap=always,interference=0.7");
 }
 
 struct RandomPipeline {

@@ -137,7 +137,8 @@ class ChainText {
 
   // What tasks do, but for which operator or tensor; all that a device computes alike where `all_passes`.
   [[nodiscard]] std::string work(const TaskLabel& l, bool all_passes) const {
-    if (all_passes && !is_communication(l.kind) && l.kind != TaskKind::Host) return "pass of operators";
+    const bool apart = l.kind == TaskKind::Host || l.kind == TaskKind::Interference;
+    if (all_passes && !is_communication(l.kind) && !apart) return "pass of operators";
     switch (l.kind) {
       case TaskKind::Forward:
         return "forward pass";
@@ -166,6 +167,8 @@ class ChainText {
         return "step of the schedule";
       case TaskKind::Host:
         return "launch of kernels";
+      case TaskKind::Interference:
+        return "loss of compute to a collective";
     }
     return "";
   }

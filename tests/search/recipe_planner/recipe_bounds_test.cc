@@ -219,6 +219,14 @@ TEST(RecipeBounds, AreNeverAboveTheSimulationWithAHost) {
   EXPECT_GT(mixed.time, 0.4);
 }
 
+TEST(RecipeBounds, AreNeverAboveTheSimulationWithInterference) {
+  std::set<std::string> schedules;
+  const Shares shares = expect_below_simulation(150, parse_runtime("pipesim:interference=0.5"), schedules);
+  RecordProperty("time_share", std::to_string(shares.time));
+  if (shares.number < 50) return;  // a single seed
+  EXPECT_GT(shares.time, 0.4);
+}
+
 TEST(RecipeBounds, AreNeverAboveTheSimulationBesideProducts) {
   std::set<std::string> schedules;
   const Shares shares =
