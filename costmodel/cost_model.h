@@ -96,6 +96,12 @@ class CostModel {
   /// that ask about one group often.
   [[nodiscard]] CollectivePlan plan_collective(Collective kind, std::span<const DeviceId> group) const;
 
+  /// An all-gather of data that a single one of the group has, whichever: a broadcast along the rings, the
+  /// only way that NCCL has, in its bandwidth protocol. Chunks stream through n − 1 hops, and each takes κ
+  /// beside its bytes on every hop. With T for all bytes on the slowest hop, F = Σ T and K = Σ κ over the
+  /// hops, c chunks take T + cκ + F/c + K; the best c gives T + K + 2√(κF). Not calibrated.
+  [[nodiscard]] CollectivePlan plan_broadcast_gather(std::span<const DeviceId> group) const;
+
   /// The least possible time of the pass on this kind of device: full efficiency, no launch overhead. For
   /// lower bounds, which hold only without a calibration.
   [[nodiscard]] Seconds ideal_time(const OperatorGraph& graph, const Operator& op, Pass pass,
@@ -110,6 +116,8 @@ class CostModel {
                                        std::span<const Range> ranges, DeviceId device) const;
 
   [[nodiscard]] Seconds analytic_time(const ShardKernel& kernel, DeviceId device) const;
+  [[nodiscard]] CollectivePlan plan_of(std::vector<CollectiveAlgorithm> algorithms,
+                                       std::span<const DeviceId> group, bool blocks) const;
 
   std::shared_ptr<const Topology> with_constants_;  ///< none without constants of the cluster
   const Topology& topology_;

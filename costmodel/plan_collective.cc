@@ -43,7 +43,34 @@ class Planner {
     return found;
   }
 
+  CollectiveAlgorithm broadcast_gather() {
+    const std::vector<Ring> rings = find_rings(node_rings_, hops_, group_);
+    LoadTable load = empty_load();
+    add_rings(rings, 1, load);
+    double overhead = 0, fill = 0;  // K, and F by byte: all round the rings, which is one hop too many
+    for (const Ring& ring : rings) {
+      for (std::size_t i = 0; i < ring.order.size(); ++i) {
+        const Hop& hop = hops_.between(ring.order[i], ring.order[(i + 1) % ring.order.size()]);
+        double slowest = 0;
+        for (const LaneShare& way : hop.lanes)
+          slowest = std::max(slowest, load.of(way.lane) / hops_.bandwidths()[way.lane.number]);
+        overhead += ring.share * chunk_overhead(hop.crosses_nodes);
+        fill += ring.share * slowest;
+      }
+    }
+    CollectiveAlgorithm result{
+        "broadcast", Seconds(nccl::call_overhead + part(group_.size()) * overhead), {}, {}};
+    add_phase(result, load);
+    Phase& phase = result.phases.front();
+    phase.chunk_overhead *= part(group_.size()) * fill / phase.seconds_per_byte;
+    return result;
+  }
+
  private:
+  static double chunk_overhead(bool crosses_nodes) {
+    return crosses_nodes ? nccl::network_chunk_overhead : nccl::chunk_overhead;
+  }
+
   static bool rooted(Collective kind) { return kind == Collective::Broadcast || kind == Collective::Reduce; }
 
   [[nodiscard]] bool equal_nodes() const {
@@ -58,7 +85,7 @@ class Planner {
   void add_phase(CollectiveAlgorithm& algorithm, const LoadTable& load) const {
     auto phase = static_cast<std::int32_t>(algorithm.phases.size());
     Phase& added = algorithm.phases.emplace_back();
-    added.chunk_overhead = crosses_nodes_ ? nccl::network_chunk_overhead : nccl::chunk_overhead;
+    added.chunk_overhead = chunk_overhead(crosses_nodes_);
     for (MetLane lane : load.lanes()) {
       double seconds = load.of(lane) / hops_.bandwidths()[lane.number];
       algorithm.loads.push_back({lane.lane, phase, seconds});
@@ -239,24 +266,35 @@ void check_group(const Topology& topology, Collective kind, std::span<const Devi
 
 }  // namespace
 
-CollectivePlan CostModel::plan_collective(Collective kind, std::span<const DeviceId> group) const {
-  check_group(topology_, kind, group);
-  const bool blocks = kind == Collective::Send && runtime_.messages_block;
+// `blocks`: the members compute nothing meanwhile.
+CollectivePlan CostModel::plan_of(std::vector<CollectiveAlgorithm> algorithms,
+                                  std::span<const DeviceId> group, bool blocks) const {
   std::vector<LaneId> compute_lanes;
   for (DeviceId device : group) {
     if (blocks || !topology_.kind(device).overlap) compute_lanes.push_back(topology_.compute_lane(device));
   }
+  for (CollectiveAlgorithm& algorithm : algorithms) {
+    algorithm.latency = algorithm.latency * latency_factor_;
+    for (Phase& phase : algorithm.phases) phase.chunk_overhead = phase.chunk_overhead * latency_factor_;
+  }
+  return {std::move(algorithms), std::move(compute_lanes)};
+}
+
+CollectivePlan CostModel::plan_broadcast_gather(std::span<const DeviceId> group) const {
+  check_group(topology_, Collective::AllGather, group);
+  return plan_of({Planner(topology_, *bundles_, group).broadcast_gather()}, group, false);
+}
+
+CollectivePlan CostModel::plan_collective(Collective kind, std::span<const DeviceId> group) const {
+  check_group(topology_, kind, group);
+  const bool blocks = kind == Collective::Send && runtime_.messages_block;
   std::vector<CollectiveAlgorithm> algorithms;
   if (kind == Collective::Send) {
     algorithms.push_back(send(topology_, *bundles_, group[0], group[1]));
   } else {
     algorithms = Planner(topology_, *bundles_, group).algorithms(kind);
   }
-  for (CollectiveAlgorithm& algorithm : algorithms) {
-    algorithm.latency = algorithm.latency * latency_factor_;
-    for (Phase& phase : algorithm.phases) phase.chunk_overhead = phase.chunk_overhead * latency_factor_;
-  }
-  CollectivePlan plan(std::move(algorithms), std::move(compute_lanes));
+  CollectivePlan plan = plan_of(std::move(algorithms), group, blocks);
   if (times_)
     plan.calibrate(times_->transfer_ratios(kind, group, plan), times_->correction(correction_class(kind)));
   return plan;

@@ -28,15 +28,22 @@ std::int64_t pieces_of(std::int64_t size, Bytes largest_piece) {
   return std::max<std::int64_t>(1, (size + largest_piece.value - 1) / largest_piece.value);
 }
 
+const CollectiveTime& time_of(Collective kind, std::span<const DeviceId> group, Bytes size, GatherBy gathers,
+                              CommunicationPrices& prices) {
+  const bool by_broadcast = kind == Collective::AllGather && gathers == GatherBy::Broadcast;
+  return by_broadcast ? prices.broadcast_gather_time(group, size) : prices.time(kind, group, size);
+}
+
 // Appends the tasks of redistributions.
 class PlanWriter {
  public:
   PlanWriter(std::int64_t element_bytes, double load, Bytes largest_piece, CommunicationPrices& prices,
-             CommunicationPlan& out)
+             GatherBy gathers, CommunicationPlan& out)
       : element_bytes_(element_bytes),
         load_(load),
         largest_piece_(largest_piece),
         prices_(prices),
+        gathers_(gathers),
         out_(out) {}
 
   void add(const Redistribution& redistribution, std::int32_t term) {
@@ -90,7 +97,7 @@ class PlanWriter {
   }
 
   void price(CommunicationTask& task, std::span<const DeviceId> group) {
-    const CollectiveTime& time = prices_.time(task.kind, group, task.size);
+    const CollectiveTime& time = time_of(task.kind, group, task.size, gathers_, prices_);
     task.duration = to_nanoseconds(time.duration);
     append_rounded(time.lanes, task.duration, out_.lane_uses);
     out_.groups.insert(out_.groups.end(), group.begin(), group.end());
@@ -113,6 +120,7 @@ class PlanWriter {
   double load_;
   Bytes largest_piece_;
   CommunicationPrices& prices_;
+  GatherBy gathers_;
   CommunicationPlan& out_;
   std::vector<std::size_t> first_task_;
   std::vector<Ends> ends_;
@@ -228,11 +236,11 @@ namespace {
 
 CommunicationPlan written(std::span<const Redistribution> redistributions, bool term_by_term, LayoutId target,
                           std::int64_t element_bytes, Bytes largest_piece, const LayoutTable& layouts,
-                          CommunicationPrices& prices, double load) {
+                          CommunicationPrices& prices, double load, GatherBy gathers = GatherBy::AllGather) {
   CommunicationPlan plan;
   plan.target = target;
   plan.term_by_term = term_by_term;
-  PlanWriter writer(element_bytes, load, largest_piece, prices, plan);
+  PlanWriter writer(element_bytes, load, largest_piece, prices, gathers, plan);
   for (std::size_t i = 0; i < redistributions.size(); ++i)
     writer.add(redistributions[i], term_by_term ? static_cast<std::int32_t>(i) : -1);
   writer.finish();
@@ -253,7 +261,8 @@ CommunicationPlan written(std::span<const Redistribution> redistributions, bool 
 
 CommunicationPlan plan_communication(std::span<const LayoutId> terms, LayoutId target,
                                      std::int64_t element_bytes, Bytes largest_piece,
-                                     const LayoutTable& layouts, CommunicationPrices& prices, double load) {
+                                     const LayoutTable& layouts, CommunicationPrices& prices, double load,
+                                     GatherBy gathers) {
   const std::vector<Redistribution> together =
       redistributions_of(terms, target, element_bytes, false, layouts, prices, StepContents::LeaveOut);
   if (terms.size() > 1 && together.front().has_sends()) {
@@ -262,19 +271,19 @@ CommunicationPlan plan_communication(std::span<const LayoutId> terms, LayoutId t
     Seconds apart;
     for (const Redistribution& r : each) apart += estimated_time(r, element_bytes, prices);
     if (apart < estimated_time(together.front(), element_bytes, prices))
-      return written(each, true, target, element_bytes, largest_piece, layouts, prices, load);
+      return written(each, true, target, element_bytes, largest_piece, layouts, prices, load, gathers);
   }
-  return written(together, false, target, element_bytes, largest_piece, layouts, prices, load);
+  return written(together, false, target, element_bytes, largest_piece, layouts, prices, load, gathers);
 }
 
 // The pieces of a step are of two sizes at most.
 std::vector<LaneUse> lane_loads(std::span<const LayoutId> terms, LayoutId target, std::int64_t element_bytes,
-                                Bytes largest_piece, const LayoutTable& layouts,
-                                CommunicationPrices& prices) {
+                                Bytes largest_piece, const LayoutTable& layouts, CommunicationPrices& prices,
+                                GatherBy gathers) {
   const std::vector<Redistribution> together =
       redistributions_of(terms, target, element_bytes, false, layouts, prices, StepContents::LeaveOut);
   if (terms.size() > 1 && together.front().has_sends())
-    return plan_communication(terms, target, element_bytes, largest_piece, layouts, prices).loads;
+    return plan_communication(terms, target, element_bytes, largest_piece, layouts, prices, 1, gathers).loads;
   std::vector<LaneUse> uses;
   for (const Redistribution& r : together) {
     for (const RedistributionStep& step : r.steps) {
@@ -283,7 +292,7 @@ std::vector<LaneUse> lane_loads(std::span<const LayoutId> terms, LayoutId target
       for (const auto& [bytes, times] :
            {std::pair(size / pieces, pieces - larger), std::pair(size / pieces + 1, larger)}) {
         if (times == 0) continue;
-        const CollectiveTime& time = prices.time(step.kind, step.group, Bytes(bytes));
+        const CollectiveTime& time = time_of(step.kind, step.group, Bytes(bytes), gathers, prices);
         const std::size_t first = uses.size();
         append_rounded(time.lanes, to_nanoseconds(time.duration), uses);
         for (std::size_t u = first; u < uses.size(); ++u) uses[u].hold *= times;

@@ -105,18 +105,26 @@ std::vector<Redistribution> redistributions_of(std::span<const LayoutId> terms, 
                                                const LayoutTable& layouts, CommunicationPrices& prices,
                                                StepContents contents = StepContents::List);
 
+/// How members of a group get what each of them has a part of.
+enum class GatherBy : std::uint8_t {
+  AllGather,
+  Broadcast  ///< as long as one broadcast of all takes: CostModel::plan_broadcast_gather
+};
+
 /// `terms`: the distinct layouts whose sum is wanted; a single one for activations. If the redistribution of
 /// the sum still needs plain sends, it is compared with moving each term on its own, and the cheaper is used.
 /// Steps larger than `largest_piece` are cut into pieces. Every step moves `load` times the bytes of its
-/// elements; ways are chosen as if it were 1.
+/// elements; ways are chosen as if it were 1. `gathers`: how its all-gathers are done, which ways are not
+/// chosen by either.
 CommunicationPlan plan_communication(std::span<const LayoutId> terms, LayoutId target,
                                      std::int64_t element_bytes, Bytes largest_piece,
-                                     const LayoutTable& layouts, CommunicationPrices& prices,
-                                     double load = 1);
+                                     const LayoutTable& layouts, CommunicationPrices& prices, double load = 1,
+                                     GatherBy gathers = GatherBy::AllGather);
 
 /// CommunicationPlan::loads of that plan, without making its tasks.
 std::vector<LaneUse> lane_loads(std::span<const LayoutId> terms, LayoutId target, std::int64_t element_bytes,
-                                Bytes largest_piece, const LayoutTable& layouts, CommunicationPrices& prices);
+                                Bytes largest_piece, const LayoutTable& layouts, CommunicationPrices& prices,
+                                GatherBy gathers = GatherBy::AllGather);
 
 /// The plan that carries out the redistribution of a sum.
 CommunicationPlan plan_of(const Redistribution& redistribution, LayoutId target, std::int64_t element_bytes,

@@ -15,7 +15,8 @@ CommunicationPlans::Key CommunicationPlans::key_of(std::span<const LayoutId> ter
                                                    const Setting& setting) {
   const auto piece = static_cast<std::uint64_t>(setting.largest_piece.value);
   Key key{target.value, static_cast<std::int32_t>(setting.element_bytes),
-          static_cast<std::int32_t>(piece >> 32), static_cast<std::int32_t>(piece), setting.experts};
+          static_cast<std::int32_t>(piece >> 32), static_cast<std::int32_t>(piece),
+          2 * setting.experts + (setting.gathers == GatherBy::Broadcast ? 1 : 0)};
   for (const LayoutId id : terms) key.push_back(id.value);
   return key;
 }
@@ -64,7 +65,7 @@ CommunicationPlans::Kept& CommunicationPlans::plan_term(LayoutId term, LayoutId 
   const Key key = key_of(terms, target, setting);
   if (Kept* found = kept(key)) return *found;
   return keep(key, plan_communication(terms, target, setting.element_bytes, setting.largest_piece, layouts_,
-                                      prices_.local(), load_of(terms, target, setting)));
+                                      prices_.local(), load_of(terms, target, setting), setting.gathers));
 }
 
 // As plan_communication() chooses, but from plans that others may have asked for already; nothing where each

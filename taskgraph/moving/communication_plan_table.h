@@ -24,6 +24,7 @@ class CommunicationPlans {
     std::int64_t element_bytes = 0;
     Bytes largest_piece;
     std::int32_t experts = -1;  ///< the tensor's dimension of experts, see ExpertLoads; −1: none
+    GatherBy gathers = GatherBy::AllGather;  ///< of one term
   };
 
   /// `loads`: of experts; null: even. It must outlive this.

@@ -15,7 +15,8 @@ CommunicationPrices::CommunicationPrices(const CostModel& costs, std::shared_ptr
 int CommunicationPrices::distance(DeviceId a, DeviceId b) const { return topology().distance(a, b); }
 
 std::size_t CommunicationPrices::KeyHash::operator()(const Key& key) const noexcept {
-  std::uint64_t h = static_cast<std::uint64_t>(key.kind) + key.group.size() * 0x9E3779B97F4A7C15ULL;
+  std::uint64_t h = static_cast<std::uint64_t>(key.kind) + (key.by_broadcast ? 1U << 8 : 0U) +
+                    key.group.size() * 0x9E3779B97F4A7C15ULL;
   for (const DeviceId d : key.group)
     h = (h ^ static_cast<std::uint64_t>(d.value)) * 0xFF51AFD7ED558CCDULL, h ^= h >> 29;
   return h;
@@ -31,12 +32,16 @@ Bytes bytes_of(const CollectivePlan& plan) {
 
 }  // namespace
 
-const CollectivePlan& CommunicationPrices::collective(Collective kind, std::span<const DeviceId> group) {
+const CollectivePlan& CommunicationPrices::collective(Collective kind, std::span<const DeviceId> group,
+                                                      bool by_broadcast) {
   key_.kind = kind;
+  key_.by_broadcast = by_broadcast;
   key_.group.assign(group.begin(), group.end());
   const auto it = plans_.find(key_);
   if (it != plans_.end()) return it->second;
-  const CollectivePlan& made = plans_.emplace(key_, costs_.plan_collective(kind, group)).first->second;
+  CollectivePlan plan =
+      by_broadcast ? costs_.plan_broadcast_gather(group) : costs_.plan_collective(kind, group);
+  const CollectivePlan& made = plans_.emplace(key_, std::move(plan)).first->second;
   bytes_ += bytes_of(made);
   return made;
 }
@@ -58,6 +63,12 @@ const CollectivePlan& CommunicationPrices::plan(Collective kind, std::span<const
 const CollectiveTime& CommunicationPrices::time(Collective kind, std::span<const DeviceId> group,
                                                 Bytes size) {
   plan(kind, group).at(size, time_);
+  return time_;
+}
+
+const CollectiveTime& CommunicationPrices::broadcast_gather_time(std::span<const DeviceId> group,
+                                                                 Bytes size) {
+  collective(Collective::AllGather, group, true).at(size, time_);
   return time_;
 }
 

@@ -45,6 +45,8 @@ class CommunicationPrices {
   [[nodiscard]] int distance(DeviceId a, DeviceId b) const;
   /// See CostModel::collective_time. Valid until the next call.
   [[nodiscard]] const CollectiveTime& time(Collective kind, std::span<const DeviceId> group, Bytes size);
+  /// See CostModel::plan_broadcast_gather. Valid until the next call.
+  [[nodiscard]] const CollectiveTime& broadcast_gather_time(std::span<const DeviceId> group, Bytes size);
   /// What it remembers, about.
   [[nodiscard]] Bytes bytes() const { return bytes_; }
   /// Scratch for the time of many steps. It is empty when handed out, and the caller must leave it empty.
@@ -54,13 +56,15 @@ class CommunicationPrices {
   struct Key {
     Collective kind;
     std::vector<DeviceId> group;
+    bool by_broadcast = false;  ///< an all-gather, see CostModel::plan_broadcast_gather
     bool operator==(const Key&) const = default;
   };
   struct KeyHash {
     std::size_t operator()(const Key& key) const noexcept;
   };
   const CollectivePlan& plan(Collective kind, std::span<const DeviceId> group);
-  const CollectivePlan& collective(Collective kind, std::span<const DeviceId> group);
+  const CollectivePlan& collective(Collective kind, std::span<const DeviceId> group,
+                                   bool by_broadcast = false);
 
   const CostModel& costs_;
   std::shared_ptr<DeviceGroupTable> groups_;

@@ -79,6 +79,47 @@ TEST(CollectiveTime, OthersAreHalfAnAllReduceOnASwitch) {
   EXPECT_THAT(time.duration.value, DoubleNear(expected, pico));
 }
 
+TEST(BroadcastGather, OnASwitchIsAPipelinedChain) {
+  Topology topology = switched({8});
+  CostModel costs(topology);
+  for (std::size_t n : {2, 3, 8}) {
+    const auto hops = static_cast<double>(n - 1);
+    CollectiveTime time = costs.plan_broadcast_gather(first_devices(n)).at(Bytes(10'000'000));
+    EXPECT_THAT(time.latency.value, DoubleNear(nccl::call_overhead + hops * nccl::chunk_overhead, pico));
+    EXPECT_THAT((time.duration - time.latency).value,
+                DoubleNear(streamed(1e-4, hops * nccl::chunk_overhead), pico));
+    EXPECT_EQ(time.lanes.size(), 2 * n);
+  }
+}
+
+// Two rings share the bytes. Each has two hops inside a node, where bytes take a tenth of the time, and two
+// between nodes, and a broadcast takes three of the four.
+TEST(BroadcastGather, BetweenNodesFillsTheSlowHops) {
+  Topology topology = switched({2, 2});
+  CollectiveTime time = CostModel(topology).plan_broadcast_gather(first_devices(4)).at(Bytes(10'000'000));
+  const double most = 0.5 * 10e6 / 10e9, all = 0.75 * 2 * (most + most / 10);
+  EXPECT_THAT(
+      time.latency.value,
+      DoubleNear(nccl::call_overhead + 0.75 * 2 * (nccl::chunk_overhead + nccl::network_chunk_overhead),
+                 pico));
+  EXPECT_THAT((time.duration - time.latency).value,
+              DoubleNear(most + 2 * std::sqrt(nccl::network_chunk_overhead * all), pico));
+}
+
+TEST(BroadcastGather, TakesLongerTheMoreMembersThereAre) {
+  Topology topology = make_topology("roce-a100:32");
+  CostModel costs(topology);
+  double before = 0;
+  for (std::size_t n : {8, 16, 32, 64, 128, 256}) {
+    const double now = costs.plan_broadcast_gather(first_devices(n)).duration_at(Bytes(50'000'000)).value;
+    EXPECT_GT(now, before);
+    EXPECT_GE(
+        now,
+        costs.collective_time(Collective::Broadcast, first_devices(n), Bytes(50'000'000)).duration.value);
+    before = now;
+  }
+}
+
 TEST(CollectiveTime, SendTakesItsRoute) {
   Topology topology = switched({2, 2});
   CostModel costs(topology);
