@@ -105,7 +105,7 @@ Runtime with_constants(Runtime runtime, const ClusterConstants& constants) {
     if (constant.kind != ConstantKind::Host || constant.runtime != name) continue;
     HostTimes& host = runtime.host;
     for (Seconds* time : {&host.module, &host.backward, &host.kernel, &host.collective, &host.member,
-                          &host.step, &host.weight})
+                          &host.step, &host.weight, &host.slice})
       *time = *time * factor;
   }
   return runtime;

@@ -23,14 +23,16 @@ std::vector<RuntimePreset> all_presets() {
                            .collective = micro(60),
                            .member = {},
                            .step = micro(900),
-                           .weight = {}};
+                           .weight = {},
+                           .slice = {}};
   const HostTimes nanotron{.module = micro(90),
                            .backward = micro(67),
                            .kernel = micro(20),
                            .collective = micro(90),
                            .member = micro(210),
                            .step = micro(1350),
-                           .weight = micro(400)};
+                           .weight = micro(400),
+                           .slice = micro(1)};
   HostTimes compiled, graph;
   // Compiled block by block: what a compiled region takes beside its kernels, spread over its operators.
   compiled.module = micro(60), compiled.backward = micro(60), compiled.kernel = micro(8);
@@ -50,6 +52,11 @@ std::vector<RuntimePreset> all_presets() {
     runtime.casts_weights_once = true;
     return runtime;
   };
+  // Its float32 gradients stand in one buffer, weight after weight, which can be all-reduced as it is.
+  Runtime nanotron_runtime{"nanotron", nanotron, true, 2, kUpdate, UnlessSharded};
+  nanotron_runtime.updates_together = nanotron_runtime.sums_whole = true;
+  Runtime internevo{"internevo", megatron, true, 2, kUpdate, Always};
+  internevo.broadcasts_weights = true;
   return {
       {Runtime(), "pipesim's own executor; its host is not modelled", ""},
       {of_megatron("megatron", megatron), "Megatron-LM: PyTorch, kernel by kernel", on_a100},
@@ -60,9 +67,9 @@ std::vector<RuntimePreset> all_presets() {
        "host: 2 runs of small blocks on an H100 (docs/examples/pytorch_h100.csv); collectives: as megatron"},
       {of_megatron("cuda-graph", graph), "Megatron-LM whose steps are CUDA graphs",
        "host: 0.5 us a kernel of a graph, estimated"},
-      {{"nanotron", nanotron, true, 2, kUpdate, UnlessSharded},
-       "nanotron: PyTorch, kernel by kernel, with FlashAttention-2",
+      {nanotron_runtime, "nanotron: PyTorch, kernel by kernel, with FlashAttention-2",
        "host: fitted to runs on H100 of the Ultra-Scale Playbook"},
+      {internevo, "InternEvo: PyTorch, kernel by kernel, with FlashAttention-2", on_a100},
   };
 }
 
@@ -113,6 +120,7 @@ const std::vector<RuntimeKey>& runtime_keys() {
       duration_key("member", &HostTimes::member),
       duration_key("step", &HostTimes::step),
       duration_key("weight", &HostTimes::weight),
+      duration_key("slice", &HostTimes::slice),
       {"flash", "1 to 4",
        [](const std::string& text, Runtime& r) {
          const double version = number_between(text, 1, 4);
@@ -128,6 +136,9 @@ const std::vector<RuntimeKey>& runtime_keys() {
       either_key("messages", "beside", "blocking", &Runtime::messages_block),
       {"interference", "0 to 1",
        [](const std::string& text, Runtime& r) { r.interference = number_between(text, 0, 1); }},
+      either_key("updates", "each", "together", &Runtime::updates_together),
+      either_key("sharded-sums", "scattered", "whole", &Runtime::sums_whole),
+      either_key("sharded-weights", "gathered", "broadcast", &Runtime::broadcasts_weights),
       {"update", "1 to 10",
        [](const std::string& text, Runtime& r) { r.update = number_between(text, 1, 10); }},
   };

@@ -19,6 +19,8 @@ struct HostTimes {
   Seconds member;      ///< more for each member of its group, in pipelines over several nodes
   Seconds step;        ///< of a step of the schedule: fetching data, handing tensors over
   Seconds weight;      ///< of a weight in the optimizer's step
+  /// Of a slice of a weight in the optimizer's step: one for each copy among which its state is divided.
+  Seconds slice;
   bool operator==(const HostTimes&) const = default;
 };
 
@@ -55,6 +57,15 @@ struct Runtime {
   /// The share of a collective's time that compute on its devices loses where the two run beside each other:
   /// both want multiprocessors and memory. Of gathers of weights and reductions of their gradients.
   double interference = 0;
+  /// All gradients are reduced, then all weights updated, then all gathered, as where gradients are clipped
+  /// by the norm of all. Else each weight is updated once its gradient is reduced.
+  bool updates_together = false;
+  /// Where copies divide the optimizer's state alone (zero1), each gets the whole sum of gradients. Else each
+  /// gets the sum of its part.
+  bool sums_whole = false;
+  /// After an update, weights whose state is divided come from their copies by one broadcast after the other
+  /// (CostModel::plan_broadcast_gather), as where each copy updates whole weights; else they are gathered.
+  bool broadcasts_weights = false;
   [[nodiscard]] bool has_host() const { return host != HostTimes{}; }
   bool operator==(const Runtime&) const = default;
 };

@@ -131,7 +131,10 @@ const CommunicationPlan& PlanContents::transfer_plan(TensorId tensor, std::span<
 const CommunicationPlan& PlanContents::sync_plan(TensorId weight, const BoundStrategy& strategy) const {
   LayoutIds terms;
   list_gradient_terms(weight, strategy, terms);
-  return tables_->plans.between(terms, state_of(weight, strategy), sync_setting());
+  const bool whole =
+      costs().runtime().sums_whole && options_.state_sharding.kind == StateSharding::Kind::Optimizer;
+  const LayoutId target = whole ? home_of(weight, strategy) : state_of(weight, strategy);
+  return tables_->plans.between(terms, target, sync_setting());
 }
 
 LayoutId PlanContents::home_of(TensorId weight, const BoundStrategy& strategy) const {
@@ -172,7 +175,9 @@ const CommunicationPlan& PlanContents::gather_plan(TensorId weight, LayoutId tar
                                                    const BoundStrategy& strategy) const {
   const LayoutId state = state_of(weight, strategy);
   const DataType type = options_.state_sharding.gather_type(graph().tensor(weight).type);
-  return tables_->plans.between(std::span(&state, 1), target, {bytes_per_element(type), kUncut});
+  return tables_->plans.between(
+      std::span(&state, 1), target,
+      {bytes_per_element(type), kUncut, -1, gathers_by(costs().runtime(), options_.state_sharding)});
 }
 
 bool PlanContents::gathers(TensorId weight, LayoutId target, const BoundStrategy& strategy) const {

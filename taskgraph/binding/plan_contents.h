@@ -15,6 +15,11 @@
 
 namespace pipesim {
 
+/// How weights are gathered where their state is divided.
+inline GatherBy gathers_by(const Runtime& runtime, const StateSharding& sharding) {
+  return runtime.broadcasts_weights && !sharding.gathers_to_use() ? GatherBy::Broadcast : GatherBy::AllGather;
+}
+
 /// Everything about plans of one model, topology and options that needs no tasks: operators under their
 /// configs, layouts, communication plans, weight updates. A result that depends on content alone (an operator
 /// and its config, or a pair of layouts) is computed once and kept, so the next strategy costs little more
@@ -72,7 +77,8 @@ class PlanContents {
   /// Moves an activation, or its gradient, from the sum of `terms` to `target`.
   [[nodiscard]] const CommunicationPlan& transfer_plan(TensorId tensor, std::span<const LayoutId> terms,
                                                        LayoutId target) const;
-  /// Moves the gradient of a trained weight to where its state is.
+  /// Moves the gradient of a trained weight to where its state is, or where Runtime::sums_whole says so, to
+  /// all devices that hold the weight.
   [[nodiscard]] const CommunicationPlan& sync_plan(TensorId weight, const BoundStrategy& strategy) const;
   /// Element size and largest piece, for transfer_plan() and for sync_plan().
   [[nodiscard]] CommunicationPlans::Setting transfer_setting(TensorId tensor) const;
@@ -83,6 +89,10 @@ class PlanContents {
   /// PlanOptions::state_sharding says.
   [[nodiscard]] LayoutId state_of(TensorId weight, const BoundStrategy& strategy) const {
     return state_of(weight, home_of(weight, strategy), strategy);
+  }
+  /// Whether it is Runtime::updates_together that orders the end of an iteration.
+  [[nodiscard]] bool updates_together() const {
+    return costs().runtime().updates_together && versions_.trained() && !versions_.several();
   }
   /// Whether the weight's gradients are reduced after each microbatch, and not once for all of them.
   [[nodiscard]] bool syncs_each_microbatch(TensorId weight, const BoundStrategy& strategy) const;

@@ -27,6 +27,25 @@ std::vector<std::int64_t> WeightUpdates::elements_by_device(std::span<const Layo
   return elements;
 }
 
+// By device. Weights that are gathered to be used are not sliced.
+std::vector<Seconds> WeightUpdates::host_times(const WeightHomes& homes) const {
+  const HostTimes& host = costs_.runtime().host;
+  std::vector<Seconds> times(costs_.topology().num_devices(),
+                             host.weight * static_cast<double>(homes.whole.size()));
+  if (host.slice.value == 0 || options_.state_sharding.gathers_to_use()) return times;
+  for (std::size_t w = 0; w < homes.state.size(); ++w) {
+    if (homes.state[w] == homes.whole[w]) continue;
+    const std::vector<std::int64_t> whole = elements_by_device(std::span(&homes.whole[w], 1)),
+                                    state = elements_by_device(std::span(&homes.state[w], 1));
+    for (std::size_t d = 0; d < times.size(); ++d) {
+      if (state[d] == 0) continue;
+      const std::int64_t copies = (whole[d] + state[d] / 2) / state[d];  // rounded
+      times[d] += host.slice * static_cast<double>(copies);
+    }
+  }
+  return times;
+}
+
 OwnedUpdates WeightUpdates::plan(const WeightHomes& homes, DataType type) const {
   OwnedUpdates work;
   const std::vector<std::int64_t> whole = elements_by_device(homes.whole),
@@ -36,6 +55,7 @@ OwnedUpdates WeightUpdates::plan(const WeightHomes& homes, DataType type) const 
   const auto memory = [&](std::int64_t elements) {
     return CostModel::weight_memory(elements, kept, options_.gradient_type, options_.optimizer);
   };
+  const std::vector<Seconds> host = host_times(homes);
   work.update_of_device.assign(state.size(), -1);
   for (std::size_t d = 0; d < state.size(); ++d) {
     const DeviceId device(d);
@@ -48,9 +68,8 @@ OwnedUpdates WeightUpdates::plan(const WeightHomes& homes, DataType type) const 
     if (state[d] == 0) continue;
     work.update_of_device[d] = static_cast<std::int32_t>(work.devices.size());
     work.devices.push_back(device);
-    const Seconds update = costs_.update_time(state[d], kept, options_.optimizer, device),
-                  host = costs_.runtime().host.weight * static_cast<double>(homes.whole.size());
-    work.durations.push_back(to_nanoseconds(std::max(update, host)));
+    const Seconds update = costs_.update_time(state[d], kept, options_.optimizer, device);
+    work.durations.push_back(to_nanoseconds(std::max(update, host[d])));
   }
   return work;
 }

@@ -43,6 +43,7 @@ class WeightUpdates {
 
  private:
   [[nodiscard]] OwnedUpdates plan(const WeightHomes& homes, DataType type) const;
+  [[nodiscard]] std::vector<Seconds> host_times(const WeightHomes& homes) const;
   [[nodiscard]] std::vector<std::int64_t> elements_by_device(std::span<const LayoutId> layouts) const;
 
   const CostModel& costs_;

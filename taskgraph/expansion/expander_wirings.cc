@@ -362,22 +362,70 @@ void StrategyExpander::interfere_with_backward(const Wiring& sync) {
   });
 }
 
-// Each device reduces one piece of gradients after the other, as on a stream of its own: what stages wait for
-// then queues up behind one piece at most, and not behind all that are ready. The last operators' come first,
-// as backward makes them. Pieces that take several rounds wait within each round.
+// Each device reduces one piece of gradients after the other: what stages wait for then queues up behind one
+// piece at most, and not behind all that are ready. The last operators' come first, as backward makes them.
 void StrategyExpander::reduce_on_streams() {
   const auto maker = [&](std::size_t sync) { return last_maker(out_.wirings_[sync]); };
   std::ranges::stable_sort(syncs_once_, std::greater{}, maker);
-  std::vector<std::vector<TaskId>> last(contents_.costs().topology().num_devices());  // by device and round
-  for (const std::size_t sync : syncs_once_) {
-    const Wiring& wiring = out_.wirings_[sync];
-    for (const PlanExpansion::Contribution& c : wiring.plan->expansion.contributions) {  // by task
-      const auto round = static_cast<std::size_t>(wiring.plan->tasks[static_cast<std::size_t>(c.task)].round);
-      std::vector<TaskId>& rounds = last[c.device.index()];
-      if (rounds.size() <= round) rounds.resize(round + 1);
-      const TaskId piece = task_at(wiring.first_task, c.task);
-      if (rounds[round].valid() && rounds[round] != piece) dag().add_edge(rounds[round], piece);
-      rounds[round] = piece;
+  StreamEnds streams = empty_streams();
+  for (const std::size_t sync : syncs_once_) queue(out_.wirings_[sync], streams);
+}
+
+StreamEnds StrategyExpander::empty_streams() const {
+  return StreamEnds(contents_.costs().topology().num_devices());
+}
+
+void StrategyExpander::queue(const Wiring& wiring, StreamEnds& streams) {
+  for (const PlanExpansion::Contribution& c : wiring.plan->expansion.contributions) {  // by task
+    const auto round = static_cast<std::size_t>(wiring.plan->tasks[static_cast<std::size_t>(c.task)].round);
+    std::vector<TaskId>& rounds = streams[c.device.index()];
+    if (rounds.size() <= round) rounds.resize(round + 1);
+    const TaskId piece = task_at(wiring.first_task, c.task);
+    if (rounds[round].valid() && rounds[round] != piece) dag().add_edge(rounds[round], piece);
+    rounds[round] = piece;
+  }
+}
+
+// Gates take a moment, so that what becomes ready behind several of them is compared by its keys.
+void StrategyExpander::update_together() {
+  if (!contents_.options().pipeline) find_last_passes();  // else updates wait for all steps
+  struct Gates {
+    TaskId summed, updated;
+  };
+  std::vector<Gates> gates(contents_.costs().topology().num_devices());
+  for (std::size_t i = 0; i < out_.strategy_.size(); ++i) {
+    const OperatorTasks& tasks = out_.tasks_of(OperatorId(i));
+    if (!tasks.update.valid()) continue;
+    for (std::size_t k = 0; k < tasks.update_devices.size(); ++k) {
+      const DeviceId device = tasks.update_devices[k];
+      Gates& at = gates[device.index()];
+      if (!at.summed.valid()) {
+        TaskLabel label;
+        label.stage = TaskLabel::all_summed;
+        at.summed = add_gate(update_gate_key(0, device), device, label, {}, 1);
+        label.stage = TaskLabel::all_updated;
+        at.updated = add_gate(update_gate_key(1, device), device, label, {}, 1);
+        if (!last_passes_.empty() && last_passes_[device.index()].valid())
+          dag().add_edge(last_passes_[device.index()], at.summed);
+      }
+      const TaskId update = task_at(tasks.update, static_cast<std::int32_t>(k));
+      dag().add_edge(at.summed, update);
+      dag().add_edge(update, at.updated);
+    }
+  }
+  for (std::size_t w = 0; w < out_.num_wirings_; ++w) {
+    const Wiring& wiring = out_.wirings_[w];
+    if (wiring.kind == TaskKind::GradientSync) {
+      for (const PlanExpansion::Arrival& a : wiring.plan->expansion.arrivals) {
+        const TaskId summed = gates[a.device.index()].summed;
+        if (summed.valid()) dag().add_edge(task_at(wiring.first_task, a.task), summed);
+      }
+    }
+    if (wiring.kind != TaskKind::WeightGather || contents_.options().state_sharding.gathers_before_use())
+      continue;
+    for (const PlanExpansion::Contribution& c : wiring.plan->expansion.contributions) {
+      const TaskId updated = gates[c.device.index()].updated;
+      if (updated.valid()) dag().add_edge(updated, task_at(wiring.first_task, c.task));
     }
   }
 }
@@ -392,20 +440,23 @@ bool StrategyExpander::reduces_after_backward() const {
          (overlap == ReductionOverlap::UnlessSharded && options.state_sharding.any());
 }
 
-// Backward ends with the first operators: each device waits for the last pass of the first one that it has.
-void StrategyExpander::wait_for_backward(const Wiring& sync) {
-  if (last_passes_.empty()) {
-    last_passes_.resize(contents_.costs().topology().num_devices());
-    for (std::size_t i = out_.strategy_.size(); i-- > 0;) {
-      const BoundOperator& bound = *out_.strategy_[i];
-      const OperatorTasks& tasks = tasks_of(OperatorId(i), out_.microbatches_ - 1);
-      const bool weights = tasks.backward_weight.valid();
-      const TaskId first = weights ? tasks.backward_weight : tasks.backward_input;
-      const PassWork& work = weights ? bound.backward_weight : bound.backward_input;
-      for (std::size_t k = 0; first.valid() && k < bound.config.devices.size(); ++k)
-        last_passes_[bound.config.devices[k].index()] = shard_task(first, bound, work.stages() - 1, k);
-    }
+// Backward ends with the first operators: of each device the last pass of the first one that it has.
+void StrategyExpander::find_last_passes() {
+  if (!last_passes_.empty()) return;
+  last_passes_.resize(contents_.costs().topology().num_devices());
+  for (std::size_t i = out_.strategy_.size(); i-- > 0;) {
+    const BoundOperator& bound = *out_.strategy_[i];
+    const OperatorTasks& tasks = tasks_of(OperatorId(i), out_.microbatches_ - 1);
+    const bool weights = tasks.backward_weight.valid();
+    const TaskId first = weights ? tasks.backward_weight : tasks.backward_input;
+    const PassWork& work = weights ? bound.backward_weight : bound.backward_input;
+    for (std::size_t k = 0; first.valid() && k < bound.config.devices.size(); ++k)
+      last_passes_[bound.config.devices[k].index()] = shard_task(first, bound, work.stages() - 1, k);
   }
+}
+
+void StrategyExpander::wait_for_backward(const Wiring& sync) {
+  find_last_passes();
   for (const PlanExpansion::Contribution& c : sync.plan->expansion.contributions) {
     const TaskId last = last_passes_[c.device.index()];
     if (last.valid()) dag().add_edge(last, task_at(sync.first_task, c.task));

@@ -64,12 +64,16 @@ struct StepBarrier {
 /// The task after which a device may run operators of a segment again (see Recomputation), or may begin a
 /// step for which the weights must have changed (see WeightVersions) or for which data must have come in (see
 /// PairGates), or has got updated weights (see StateSharding). Also the task after which groups of a pipeline
-/// may reduce gradients (see GradientReduction::AfterSteps): of the first of their devices, for all.
+/// may reduce gradients (see GradientReduction::AfterSteps): of the first of their devices, for all. Also the
+/// tasks after which a device may update weights, and gather them, where Runtime::updates_together says so.
 struct Gate {
   DeviceId device;
   TaskId task;
   OperatorId gathered = {};  ///< valid: the device has got the updated weights that this operator owns
 };
+
+/// By device and round of a plan: the last task that is queued, see StrategyExpander::queue.
+using StreamEnds = std::vector<std::vector<TaskId>>;
 
 /// The smallest number of microbatches whose tasks stand together and repeat in the same order.
 struct TaskBlock {

@@ -152,6 +152,7 @@ void StrategyExpander::add_microbatches(const PipelineOrder& order) {
     stop_if_late();
     add_updates(OperatorId(i));
   }
+  if (contents_.updates_together()) update_together();
   add_interferences();
   if (pipeline && contents_.options().gradient_reduction == GradientReduction::Overlapped &&
       contents_.ways() == 1 && !contents_.options().state_sharding.each_microbatch())

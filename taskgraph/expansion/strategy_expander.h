@@ -51,6 +51,11 @@ class StrategyExpander {
   /// for what its collectives wait for on the device.
   void add_interferences(
       const std::function<void(std::uint64_t group, DeviceId, TaskId)>& wait_for_start = {});
+  /// Each device does the wiring's tasks after those that were queued before, as on a stream of its own.
+  /// Tasks of several rounds wait within each round.
+  void queue(const Wiring& wiring, StreamEnds& streams);
+  /// Where nothing is queued.
+  [[nodiscard]] StreamEnds empty_streams() const;
   /// The plan on the devices that the folding keeps.
   [[nodiscard]] const CommunicationPlan& folded(const CommunicationPlan& plan) const;
   /// By task of the plan: the number of devices that take part, those that the folding leaves out among them.
@@ -72,10 +77,12 @@ class StrategyExpander {
   [[nodiscard]] bool reduces_after_steps() const;
   [[nodiscard]] bool reduces_after_backward() const;
   void wait_for_backward(const Wiring& sync);
+  void find_last_passes();
   void add_reduction_gates(const PipelineOrder& order);
   void reduce_after(const PipelineOrder& order, std::span<const TaskId> done);
   void reduce_on_streams();
   void interfere_with_backward(const Wiring& sync);
+  void update_together();
   std::size_t sync_gradient(TensorId weight, std::int32_t microbatch);
   TaskId add_barrier(DeviceId device, std::size_t step, std::span<const PipelineStep> behind);
 
@@ -113,7 +120,7 @@ class StrategyExpander {
   std::vector<std::size_t> syncs_once_;                 // wirings, of weights reduced once an iteration
   std::map<std::vector<std::int32_t>, TaskId> reduction_gates_;  // by groups of the pipeline, ascending
   std::vector<std::pair<std::size_t, TaskId>> reductions_;       // wirings behind them
-  std::vector<TaskId> last_passes_;                              // by device, see wait_for_backward()
+  std::vector<TaskId> last_passes_;                              // by device, see find_last_passes()
   struct Interference {
     double time = 0;  // ns
     TaskKey key;

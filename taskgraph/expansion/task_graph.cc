@@ -74,6 +74,8 @@ std::string describe(const TaskLabel& label, const OperatorGraph& graph, const T
     return fmt::format("what comes in for a step of microbatch {} is there", label.microbatch + 1);
   if (barrier && label.stage == TaskLabel::weights_changed)
     return fmt::format("weights have changed as microbatch {} needs it", label.microbatch + 1);
+  if (barrier && label.stage == TaskLabel::all_summed) return "gradients of all weights are reduced";
+  if (barrier && label.stage == TaskLabel::all_updated) return "all weights are updated";
   if (barrier && !label.op.valid() && !label.tensor.valid())
     return fmt::format("end of step {}, of microbatch {}", label.stage + 1, label.microbatch + 1);
   const std::string work = barrier                                ? event_of(label, graph)

@@ -57,6 +57,7 @@ struct TaskLabel {
   std::int32_t stage = 0;       ///< compute: position among the pass's stages; communication: piece, round or
                                 ///< step; barriers: which of the device's steps ends, or one of these:
   static constexpr std::int32_t weights_changed = -1, data_came_in = -2;  ///< before a step
+  static constexpr std::int32_t all_summed = -3, all_updated = -4;        ///< see Runtime::updates_together
   Bytes size;                    ///< of communication tasks, as costmodel counts it
   std::int32_t microbatch = -1;  ///< −1: of all together, or there is only one
 };

@@ -30,7 +30,14 @@ inline TaskKey barrier_key(std::size_t step, DeviceId device) {
   return {key_of(TaskKind::Barrier, 0) | step, static_cast<std::uint64_t>(device.value)};
 }
 
-/// Steps of a device have fewer than 2³⁷ barriers.
+/// `ends`: what the gate waits for, 0 or 1, see StrategyExpander::update_together. Steps of a device have
+/// fewer than 2³⁶ barriers.
+inline TaskKey update_gate_key(std::uint64_t ends, DeviceId device) {
+  return {key_of(TaskKind::Barrier, 0) | std::uint64_t{1} << (kMicrobatchShift - 3) | ends,
+          static_cast<std::uint64_t>(device.value)};
+}
+
+/// Steps of a device have fewer than 2³⁶ barriers.
 inline TaskKey recompute_gate_key(std::int32_t microbatch, std::size_t segment, DeviceId device) {
   return {key_of(TaskKind::Barrier, microbatch) | std::uint64_t{1} << (kMicrobatchShift - 1) | segment,
           static_cast<std::uint64_t>(device.value)};

@@ -35,6 +35,7 @@ std::vector<DeviceId> devices_in(std::span<const DeviceId> group) {
 WeightGathers::WeightGathers(StrategyExpander& expander)
     : expander_(expander), contents_(expander.made().contents()), made_(expander.made()) {
   if (contents_.options().state_sharding.gathers_before_use()) find_layers();
+  if (broadcasts()) streams_ = expander.empty_streams();
 }
 
 void WeightGathers::find_layers() {
@@ -119,12 +120,26 @@ void WeightGathers::interfere() {
 
 void WeightGathers::add_in_forward(const BoundStrategy& strategy) {
   begin(strategy, 0);
+  in_forward_.clear();
   for (std::size_t i = 0; i < strategy.size(); ++i) {
     for (const TensorId weight : contents_.backward().owned_weights(OperatorId(i))) {
       for (const Uses& u : uses_of(weight)) add(weight, u.uses, {u.stage, false, u.forward}, ReadIn::Forward);
     }
   }
   interfere();
+  if (broadcasts()) broadcast_in_turn();
+}
+
+bool WeightGathers::broadcasts() const {
+  return gathers_by(contents_.costs().runtime(), contents_.options().state_sharding) == GatherBy::Broadcast;
+}
+
+// In the order in which layers need them.
+void WeightGathers::broadcast_in_turn() {
+  std::ranges::stable_sort(in_forward_, {}, [](const auto& gather) {
+    return std::pair(gather.first.stage, gather.first.position);
+  });
+  for (const auto& [place, wiring] : in_forward_) expander_.queue(made_.wirings()[wiring], streams_);
 }
 
 std::vector<WeightGathers::Uses> WeightGathers::uses_of(TensorId weight) const {
@@ -157,6 +172,7 @@ void WeightGathers::add(TensorId weight, std::span<const UseRef> uses, const Pla
   expander_.interfere(
       wiring, static_cast<std::uint64_t>(place.stage) << 32 | static_cast<std::uint64_t>(place.position));
   connect_readers(wiring);
+  if (broadcasts()) in_forward_.emplace_back(place, made_.wirings().size() - 1);
 }
 
 void WeightGathers::connect_readers(const Wiring& wiring) {
@@ -233,6 +249,7 @@ void WeightGathers::add_after_update(OperatorId owner, TaskId update,
     wiring.microbatch = -1;
     wiring.plan = &expander_.folded(contents_.gather_plan(weight, home, made_.strategy()));
     expander_.add_transfers(wiring);
+    if (broadcasts()) expander_.queue(wiring, streams_);
     connect_source(expander_.dag(), *wiring.plan, wiring.first_task, 0, update, update_of_device);
     for (const PlanExpansion::Arrival a : wiring.plan->expansion.arrivals)
       arrivals[a.device].push_back(task_at(wiring.first_task, a.task));

@@ -75,6 +75,8 @@ class WeightGathers {
     return layers_[static_cast<std::size_t>(stage)];
   }
   [[nodiscard]] Part& part_of(std::int32_t stage, DeviceId device);
+  [[nodiscard]] bool broadcasts() const;
+  void broadcast_in_turn();
 
   StrategyExpander& expander_;
   const PlanContents& contents_;
@@ -86,6 +88,8 @@ class WeightGathers {
   std::vector<Part> parts_;              // of the first microbatch, by stage and used device
   // By device: the last tasks of the step before, or of the steps that ran beside each other.
   std::vector<std::vector<TaskId>> steps_before_;
+  std::vector<std::pair<Place, std::size_t>> in_forward_;  // gathers, with their wirings
+  StreamEnds streams_;                                     // of broadcasts
   // Of the microbatch that is being added:
   const BoundStrategy* now_ = nullptr;
   std::int32_t microbatch_ = 0;

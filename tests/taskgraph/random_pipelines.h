@@ -20,7 +20,7 @@ namespace pipesim {
 /// hides transfers behind products; collectives slow what runs beside them.
 inline Runtime busy_runtime() {
   return parse_runtime(
-      "nanotron:module=9us,backward=7us,kernel=2us,collective=9us,member=1us,step=20us,weight=3us,"
+      "nanotron:module=9us,backward=7us,kernel=2us,collective=9us,member=1us,step=20us,weight=3us,slice=1us,"
       "tensor-overlap=always,interference=0.7");
 }
 

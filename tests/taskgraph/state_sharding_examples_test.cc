@@ -1,9 +1,11 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "models/zoo/zoo.h"
 #include "sim/simulate.h"
@@ -19,8 +21,11 @@ constexpr std::int32_t kCopies = 8;
 /// Copies of a model, each with its own samples.
 struct Copies {
   Copies(const char* model, const std::string& sharding, std::int32_t microbatches = 1,
-         DataType gradient_type = DataType::Float32, std::int32_t copies = kCopies)
-      : graph(make_zoo_model(model)), options(options_of(sharding, microbatches, gradient_type)) {
+         DataType gradient_type = DataType::Float32, std::int32_t copies = kCopies,
+         const char* runtime = "pipesim")
+      : graph(make_zoo_model(model)),
+        costs(topology, nullptr, parse_runtime(runtime)),
+        options(options_of(sharding, microbatches, gradient_type)) {
     Strategy strategy;
     for (const Operator& op : graph.operators()) strategy.push_back(in_both(op, 0, copies, 1));
     bound = contents.bind(strategy);
@@ -54,7 +59,7 @@ struct Copies {
 
   OperatorGraph graph;
   Topology topology = make_topology("dgx-a100:1");
-  CostModel costs{topology};
+  CostModel costs;
   PlanOptions options;
   PlanContents contents{graph, costs, options};
   ExpandedStrategy expanded{contents};
@@ -199,6 +204,103 @@ TEST(DividedState, HoldsGatheredWeightsAsLongAsTheyAreNeeded) {
   EXPECT_LT(one_ahead, two_ahead);
   EXPECT_LT(two_ahead, kept);
   EXPECT_EQ(gathered("zero1"), 0);
+}
+
+Copies run_by(const char* runtime, const char* sharding, const char* model = kModel) {
+  return {model, sharding, 1, DataType::Float32, kCopies, runtime};
+}
+
+/// Of the tasks of a kind.
+std::vector<std::pair<Nanoseconds, Nanoseconds>> times_of(const Copies& c, TaskKind kind) {
+  const Timeline timeline = simulate(c.expanded.dag());
+  std::vector<std::pair<Nanoseconds, Nanoseconds>> times;
+  for (std::size_t t = 0; t < timeline.start.size(); ++t) {
+    if (c.expanded.graph().labels[t].kind == kind) times.emplace_back(timeline.start[t], timeline.end[t]);
+  }
+  std::ranges::sort(times);
+  return times;
+}
+
+Nanoseconds last_end(const std::vector<std::pair<Nanoseconds, Nanoseconds>>& times) {
+  Nanoseconds last = 0;
+  for (const auto& [start, end] : times) last = std::max(last, end);
+  return last;
+}
+
+// Twice the bytes of a scattered sum; memory as before.
+TEST(DividedState, OfOptimizersAloneIsSummedWhole) {
+  constexpr const char* kWhole = "pipesim:sharded-sums=whole";
+  for (const char* sharding : {"zero1", "zero1,overlap=gather"}) {
+    const Copies scattered(kModel, sharding), whole = run_by(kWhole, sharding);
+    const std::int64_t moved = (kCopies - 1) * whole.parameters();
+    EXPECT_EQ(whole.bytes_of(TaskKind::GradientSync), 2 * moved * 4);
+    EXPECT_EQ(whole.bytes_of(TaskKind::WeightGather), moved * 2);
+    EXPECT_EQ(whole.memory(), scattered.memory());
+    EXPECT_EQ(whole.peak().peak, scattered.peak().peak);
+  }
+  for (const char* sharding : {"none", "zero2", "zero3"}) {
+    const Copies scattered(kModel, sharding), same = run_by(kWhole, sharding);
+    EXPECT_EQ(same.bytes_of(TaskKind::GradientSync), scattered.bytes_of(TaskKind::GradientSync));
+    EXPECT_EQ(simulate(same.expanded.dag()).makespan, simulate(scattered.expanded.dag()).makespan);
+  }
+}
+
+TEST(DividedState, IsUpdatedTogether) {
+  for (const char* sharding : {"none", "zero1", "zero2", "zero1,overlap=gather"}) {
+    SCOPED_TRACE(sharding);
+    const Copies each(kModel, sharding), together = run_by("pipesim:updates=together", sharding);
+    EXPECT_LT(times_of(each, TaskKind::Update).front().first,
+              last_end(times_of(each, TaskKind::GradientSync)));
+    const auto updates = times_of(together, TaskKind::Update);
+    EXPECT_GT(updates.front().first, last_end(times_of(together, TaskKind::GradientSync)));
+    EXPECT_GT(updates.front().first, last_end(times_of(together, TaskKind::BackwardWeight)));
+    EXPECT_GE(last_end(updates), last_end(times_of(each, TaskKind::Update)));
+    const auto gathers = times_of(together, TaskKind::WeightGather);
+    if (gathers.empty() || together.options.state_sharding.gathers_in_forward) continue;
+    EXPECT_GT(gathers.front().first, last_end(updates));
+  }
+}
+
+// 10 us for each slice, and a slice for each weight and copy.
+TEST(DividedState, IsSlicedByTheHost) {
+  const auto slices = [](const char* sharding) {
+    const Copies c = run_by("pipesim:slice=10us", sharding);
+    Nanoseconds sum = 0;  // of a device
+    for (const auto& [start, end] : times_of(c, TaskKind::Update)) sum += end - start;
+    return std::pair(sum / kCopies / 10'000, sum % (kCopies * 10'000));
+  };
+  const Copies plain(kModel, "zero1");
+  const std::int64_t weights = std::ranges::count(plain.graph.tensors(), TensorKind::Weight, &Tensor::kind);
+  EXPECT_EQ(slices("zero1"), std::pair(weights * kCopies, std::int64_t{0}));
+  EXPECT_EQ(slices("zero1,shard=2"), std::pair(weights * 2, std::int64_t{0}));
+  EXPECT_LT(slices("none").first, weights);
+  EXPECT_LT(slices("zero3").first, weights);
+}
+
+// As long as the closed form, and one after the other.
+TEST(DividedState, IsBroadcastInTurn) {
+  constexpr const char* kBroadcast = "pipesim:sharded-weights=broadcast";
+  for (const char* sharding : {"zero1", "zero2", "zero1,overlap=gather"}) {
+    SCOPED_TRACE(sharding);
+    const Copies c = run_by(kBroadcast, sharding);
+    std::vector<DeviceId> all;
+    for (std::int32_t d = 0; d < kCopies; ++d) all.emplace_back(d);
+    const CollectivePlan broadcast = c.costs.plan_broadcast_gather(all);
+    std::vector<Nanoseconds> expected, durations;
+    for (const Tensor& t : c.graph.tensors()) {
+      if (t.kind == TensorKind::Weight)
+        expected.push_back(to_nanoseconds(broadcast.duration_at(Bytes(2 * t.elements()))));
+    }
+    Nanoseconds before = 0;
+    for (const auto& [start, end] : times_of(c, TaskKind::WeightGather)) {
+      EXPECT_GE(start, before);
+      durations.push_back(end - start);
+      before = end;
+    }
+    EXPECT_THAT(durations, testing::UnorderedElementsAreArray(expected));
+  }
+  EXPECT_EQ(simulate(run_by(kBroadcast, "zero3").expanded.dag()).makespan,
+            simulate(Copies(kModel, "zero3").expanded.dag()).makespan);
 }
 
 }  // namespace

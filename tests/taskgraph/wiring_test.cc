@@ -110,8 +110,11 @@ TEST_P(Wirings, OfWhatIsRunAgainDeliverEverything) {
 TEST_P(Wirings, OfDividedStateDeliverEverything) {
   const OperatorGraph graph = make_zoo_model(GetParam());
   const Topology topology = make_topology("p100-4x4:2");
-  const CostModel costs(topology);
+  const CostModel plain(topology),
+      whole(topology, nullptr,
+            parse_runtime("pipesim:updates=together,sharded-sums=whole,sharded-weights=broadcast"));
   for_each_seed(8, [&](Rng& rng) {
+    const CostModel& costs = rng.split(2).below(2) == 0 ? plain : whole;
     PlanOptions options;
     options.microbatches = rng.below(2) == 0 ? 3 : 1;
     options.state_sharding = random_state_sharding(rng);

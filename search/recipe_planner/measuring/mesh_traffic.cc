@@ -16,9 +16,11 @@ void for_each_share(const HeldLanes& transfers, const HeldByWeights& weights, co
                     Visit visit) {
   for (const auto& [lane, held] : transfers) visit(lane, PartTraffic{held, 0, 0});
   for (const auto& [lane, held] : weights.whole) visit(lane, PartTraffic{0, held, held});
-  for (const auto& [lane, held] : weights.divided)
+  const bool summed = !weights.summed.empty() && sharding.kind == StateSharding::Kind::Optimizer,
+             broadcast = !weights.broadcast.empty() && !sharding.gathers_to_use();
+  for (const auto& [lane, held] : summed ? weights.summed : weights.divided)
     visit(lane, sharding.each_microbatch() ? PartTraffic{held, 0, held} : PartTraffic{0, held, held});
-  for (const auto& [lane, held] : weights.gather) {
+  for (const auto& [lane, held] : broadcast ? weights.broadcast : weights.gather) {
     if (sharding.gathers_to_use()) {
       visit(lane, PartTraffic{(sharding.keep_gathered ? 1 : 2) * held, 0, 0});
     } else {

@@ -87,7 +87,8 @@ HeldByWeights held_by_weights(const PlacesByWeight& places, const StateSharding&
   const auto elements_of = [&](TensorId weight) { return tables.graph().tensor(weight).elements(); };
   std::int64_t largest = 0;
   for (const auto& [weight, at] : places) largest = std::max(largest, elements_of(weight));
-  LaneSums whole(tables.topology()), divided(tables.topology()), gather(tables.topology());
+  LaneSums whole(tables.topology()), divided(tables.topology()), gather(tables.topology()),
+      summed(tables.topology()), broadcast(tables.topology());
   for (const auto& [weight, at] : places) {
     stop_if_late();
     if (elements_of(weight) < largest / kSmall) continue;
@@ -99,8 +100,12 @@ HeldByWeights held_by_weights(const PlacesByWeight& places, const StateSharding&
     if (state == home) continue;
     const DataType type = sharding.gather_type(tables.graph().tensor(weight).type);
     gather.add(tables.loads(LayoutIds{state}, home, type, kWholePiece));
+    if (tables.runtime().broadcasts_weights)
+      broadcast.add(tables.loads(LayoutIds{state}, home, type, kWholePiece, GatherBy::Broadcast));
+    if (tables.runtime().sums_whole)
+      summed.add(tables.loads(at.gradients, home, options.gradient_type, options.gradient_piece));
   }
-  return {whole.lanes(), divided.lanes(), gather.lanes()};
+  return {whole.lanes(), divided.lanes(), gather.lanes(), summed.lanes(), broadcast.lanes()};
 }
 
 }  // namespace pipesim

@@ -27,6 +27,8 @@ void add_weight_places(const PartOnMesh& part, PlacesByWeight& places);
 /// gathering the latter once. Weights that are small beside the others are left out.
 struct HeldByWeights {
   HeldLanes whole, divided, gather;
+  HeldLanes summed;     ///< instead of `divided` under zero1, where Runtime::sums_whole says so
+  HeldLanes broadcast;  ///< instead of `gather` where weights are gathered by broadcasts
 };
 /// `sharding`: any that divides the state as these weights'.
 HeldByWeights held_by_weights(const PlacesByWeight& places, const StateSharding& sharding,

@@ -35,6 +35,11 @@ TEST(Runtime, ReadsBackFromItsName) {
   EXPECT_EQ(changed.overlap, ReductionOverlap::Always);
   EXPECT_EQ(changed.update, 1.5);
   EXPECT_EQ(parse_runtime(changed.name), changed);
+  const Runtime sharded =
+      parse_runtime("pipesim:slice=2us,updates=together,sharded-sums=whole,sharded-weights=broadcast");
+  EXPECT_EQ(sharded.host.slice, Seconds(2e-6));
+  EXPECT_TRUE(sharded.updates_together && sharded.sums_whole && sharded.broadcasts_weights);
+  EXPECT_EQ(parse_runtime("nanotron:updates=each,sharded-sums=scattered,slice=0s").host.slice, Seconds(0));
 }
 
 TEST(Runtime, NamesWhatIsAllowed) {
@@ -51,6 +56,10 @@ TEST(Runtime, NamesWhatIsAllowed) {
   EXPECT_THAT(why_refused("megatron:overlap=sometimes"), HasSubstr("unless-sharded"));
   EXPECT_THAT(why_refused("megatron:gradient-sums=yes"), HasSubstr("allowed: apart, in-products"));
   EXPECT_THAT(why_refused("megatron:messages=late"), HasSubstr("allowed: beside, blocking"));
+  EXPECT_THAT(why_refused("megatron:slice=thin"), AllOf(HasSubstr("slice"), HasSubstr("thin")));
+  EXPECT_THAT(why_refused("megatron:updates=late"), HasSubstr("allowed: each, together"));
+  EXPECT_THAT(why_refused("megatron:sharded-sums=half"), HasSubstr("allowed: scattered, whole"));
+  EXPECT_THAT(why_refused("megatron:sharded-weights=sent"), HasSubstr("allowed: gathered, broadcast"));
 }
 
 // Processes launch what an operator says that frameworks launch.

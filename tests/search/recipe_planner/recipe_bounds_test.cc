@@ -227,6 +227,19 @@ TEST(RecipeBounds, AreNeverAboveTheSimulationWithInterference) {
   EXPECT_GT(shares.time, 0.4);
 }
 
+TEST(RecipeBounds, AreNeverAboveTheSimulationWhereSumsAreWhole) {
+  std::set<std::string> schedules;
+  const Shares host = expect_below_simulation(150, parse_runtime("nanotron"), schedules);
+  const Shares links = expect_below_simulation(
+      150, parse_runtime("pipesim:updates=together,sharded-sums=whole,sharded-weights=broadcast,slice=1us"),
+      schedules);
+  RecordProperty("time_share_of_a_host", std::to_string(host.time));
+  RecordProperty("time_share_of_links", std::to_string(links.time));
+  if (host.number < 50) return;  // a single seed
+  EXPECT_GT(host.time, 0.4);
+  EXPECT_GT(links.time, 0.4);
+}
+
 TEST(RecipeBounds, AreNeverAboveTheSimulationBesideProducts) {
   std::set<std::string> schedules;
   const Shares shares =

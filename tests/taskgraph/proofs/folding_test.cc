@@ -179,12 +179,16 @@ TEST(Folding, OfRandomPlansRunsAsTheWholePlan) {
   EXPECT_THAT(folded, Ge(5));
 }
 
-double folded_to(const OperatorGraph& graph, const Topology& topology, const ReplicaPlan& plan) {
+double folded_to(const OperatorGraph& graph, const Topology& topology, const ReplicaPlan& plan,
+                 std::string_view another_runtime = {}) {
   const auto reason = illegal(graph, plan.strategy, plan.options, topology);
   EXPECT_EQ(reason, std::nullopt);
   if (reason) return 0;
   if (!sanitized)
     expect_folded_as_whole(graph, CostModel(topology, nullptr, busy_runtime()), plan.options, plan.strategy);
+  if (!sanitized && !another_runtime.empty())
+    expect_folded_as_whole(graph, CostModel(topology, nullptr, parse_runtime(another_runtime)), plan.options,
+                           plan.strategy);
   return expect_folded_as_whole(graph, CostModel(topology), plan.options, plan.strategy);
 }
 
@@ -265,11 +269,12 @@ TEST(Folding, OfDividedStateRunsAsTheWholePlan) {
       for (const ReplicaShape shape : {ReplicaShape{4, 2, 2}, ReplicaShape{1, 2, 8}, ReplicaShape{2, 1, 8}}) {
         ReplicaPlan plan = plan_in_both(graph, shape, schedule);
         plan.options.state_sharding = parse_state_sharding(sharding);
-        EXPECT_THAT(folded_to(graph, topology, plan), Ge(1.9));
+        constexpr std::string_view kBroadcasts = "pipesim:sharded-weights=broadcast";
+        EXPECT_THAT(folded_to(graph, topology, plan, kBroadcasts), Ge(1.9));
         if (shape.pipeline > 1) continue;
         plan.options.pipeline.reset();
         plan.options.recompute = parse_recompute("full");
-        EXPECT_THAT(folded_to(graph, topology, plan), Ge(1.9));
+        EXPECT_THAT(folded_to(graph, topology, plan, kBroadcasts), Ge(1.9));
       }
     }
   }
