@@ -119,6 +119,28 @@ TEST(Score, OfDividedStateIsTheSame) {
   EXPECT_TRUE(all_proven >= 20 || sanitized) << all_proven;
 }
 
+// The same where all weights are updated together, and where they are broadcast.
+TEST(Score, OfStateThatIsSummedWholeIsTheSame) {
+  const OperatorGraph graph = make_zoo_model(
+      "llama:batch=8,layers=4,hidden=2048,heads=16,kv_heads=16,vocab=512,sequence=1024,ffn=4096");
+  const Topology topology = make_topology("dgx-a100:2");
+  const CostModel costs(
+      topology, nullptr,
+      parse_runtime("pipesim:updates=together,sharded-sums=whole,sharded-weights=broadcast,slice=5us"));
+  int all_proven = 0;
+  for (const char* sharding : {"none", "zero1", "zero2", "zero1,overlap=gather"}) {
+    for (const char* schedule : {"1f1b", "interleaved", "zb-h1", ""}) {
+      SCOPED_TRACE(fmt::format("{}, {}", sharding, schedule));
+      ReplicaPlan plan = plan_in_both(graph, {2, *schedule ? 2 : 1, 4}, *schedule ? schedule : "1f1b");
+      if (!*schedule) plan.options.pipeline.reset();
+      plan.options.microbatches = sanitized ? 24 : 96;
+      plan.options.state_sharding = parse_state_sharding(sharding);
+      all_proven += is_proven(graph, costs, plan.options, plan.strategy) ? 1 : 0;
+    }
+  }
+  EXPECT_TRUE(all_proven >= 8 || sanitized) << all_proven;
+}
+
 TEST(Score, OfFoldedPipelinesIsTheSame) {
   const OperatorGraph graph = make_zoo_model("gpt:batch=8,layers=3,hidden=64,heads=4,sequence=16,vocab=100");
   const Topology topology = make_topology("dgx-a100");
