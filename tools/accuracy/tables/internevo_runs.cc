@@ -66,7 +66,7 @@ MeasuredRun evo_run_of(const EvoRun& evo) {
                       evo.copies() > 1 ? ",overlap=gather" : "", evo.recomputes ? ",recompute=full" : ""),
       .batch = samples,
       .gradient_type = DataType::BFloat16,
-      .runtime = "megatron:flash=2,overlap=always"};
+      .runtime = "internevo"};
   return run;
 }
 
