@@ -55,7 +55,8 @@ std::vector<RuntimePreset> all_presets() {
   // Its float32 gradients stand in one buffer, weight after weight, which can be all-reduced as it is.
   Runtime nanotron_runtime{"nanotron", nanotron, true, 2, kUpdate, UnlessSharded};
   nanotron_runtime.updates_together = nanotron_runtime.sums_whole = true;
-  Runtime internevo{"internevo", megatron, true, 2, kUpdate, Always};
+  nanotron_runtime.interference = 0.5;
+  Runtime internevo = of_torch("internevo", megatron, true, kUpdate);
   internevo.broadcasts_weights = true;
   return {
       {Runtime(), "pipesim's own executor; its host is not modelled", ""},

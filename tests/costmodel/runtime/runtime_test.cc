@@ -39,6 +39,8 @@ TEST(Runtime, ReadsBackFromItsName) {
       parse_runtime("pipesim:slice=2us,updates=together,sharded-sums=whole,sharded-weights=broadcast");
   EXPECT_EQ(sharded.host.slice, Seconds(2e-6));
   EXPECT_TRUE(sharded.updates_together && sharded.sums_whole && sharded.broadcasts_weights);
+  EXPECT_EQ(parse_runtime("megatron:interference=0.25").interference, 0.25);
+  EXPECT_EQ(parse_runtime("megatron").interference, 0);
   EXPECT_EQ(parse_runtime("nanotron:updates=each,sharded-sums=scattered,slice=0s").host.slice, Seconds(0));
 }
 
@@ -56,6 +58,7 @@ TEST(Runtime, NamesWhatIsAllowed) {
   EXPECT_THAT(why_refused("megatron:overlap=sometimes"), HasSubstr("unless-sharded"));
   EXPECT_THAT(why_refused("megatron:gradient-sums=yes"), HasSubstr("allowed: apart, in-products"));
   EXPECT_THAT(why_refused("megatron:messages=late"), HasSubstr("allowed: beside, blocking"));
+  EXPECT_THAT(why_refused("megatron:interference=2"), HasSubstr("from 0 to 1"));
   EXPECT_THAT(why_refused("megatron:slice=thin"), AllOf(HasSubstr("slice"), HasSubstr("thin")));
   EXPECT_THAT(why_refused("megatron:updates=late"), HasSubstr("allowed: each, together"));
   EXPECT_THAT(why_refused("megatron:sharded-sums=half"), HasSubstr("allowed: scattered, whole"));
