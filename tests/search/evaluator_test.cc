@@ -7,6 +7,7 @@
 #include "search/baselines/baselines.h"
 #include "sim/check_schedule.h"
 #include "tests/refusal.h"
+#include "tests/search/scored_changes.h"
 #include "tests/sim/random_graph.h"
 #include "topologies/presets/presets.h"
 
@@ -16,14 +17,6 @@ namespace {
 constexpr const char* kModels[] = {"lenet", "resnet50:batch=16,image=32",
                                    "rnnlm:batch=32,steps=3,hidden=64,vocab=100",
                                    "gpt:batch=16,layers=2,sequence=16,hidden=64,heads=4,vocab=97"};
-
-Strategy random_strategy(const CandidateSet& candidates, Rng& rng) {
-  Strategy strategy;
-  for (std::size_t i = 0; i < candidates.graph().operators().size(); ++i) {
-    strategy.push_back(candidates.random(OperatorId(i), rng));
-  }
-  return strategy;
-}
 
 // Whatever was evaluated before, a strategy's evaluation is that of a fresh evaluator.
 TEST(Evaluator, DoesNotDependOnItsHistory) {

@@ -11,6 +11,7 @@
 #include "search/incremental_evaluator.h"
 #include "search/recipes/expand_recipe.h"
 #include "taskgraph/moving/expert_loads.h"
+#include "tests/search/scored_changes.h"
 #include "tests/seeds.h"
 #include "topologies/presets/presets.h"
 
@@ -132,27 +133,7 @@ TEST(Imbalance, OfChangedPlansIsEvaluatedAsInFull) {
   options.imbalance = parse_imbalance("2.5");
   int over = 0;
   for_each_seed(4, [&](Rng& rng) {
-    Evaluator full(graph, costs, options), oracle(graph, costs, options);
-    IncrementalEvaluator incremental(full);
-    Strategy strategy = random_strategy(candidates, rng);
-    EXPECT_EQ(incremental.start(full.contents().bind(strategy)), oracle.evaluate(strategy));
-    for (int i = 0; i < 20; ++i) {
-      const Strategy other = random_strategy(candidates, rng);
-      const std::size_t op = rng.below(strategy.size());
-      const ParallelConfig before = std::exchange(strategy[op], other[op]);
-      const OperatorId id(op);
-      const std::vector<BoundChange> changes{{id, full.contents().bind(id, strategy[op])}};
-      const auto found = incremental.propose(changes, INT64_MAX / 4);
-      ASSERT_TRUE(found);
-      EXPECT_EQ(*found, oracle.evaluate(strategy));
-      over += found->feasible() ? 0 : 1;
-      if (rng.below(2) == 0) {
-        incremental.accept();
-      } else {
-        incremental.reject();
-        strategy[op] = before;
-      }
-    }
+    over += expect_changes_scored_as_in_full(graph, costs, options, candidates, 20, rng);
   });
   EXPECT_GT(over, 0);
 }
