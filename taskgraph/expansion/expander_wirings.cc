@@ -339,6 +339,7 @@ void StrategyExpander::add_interferences(
     if (!labels_) continue;
     TaskLabel label = out_.graph_.labels[interference.first.index()];
     label.kind = TaskKind::Interference;
+    label.op = graph_.consumers(label.tensor).front().op;
     label.device = label.peer = device;
     out_.graph_.labels.push_back(label);
   }

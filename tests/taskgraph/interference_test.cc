@@ -48,6 +48,11 @@ class Replicated {
     }
     return found;
   }
+  [[nodiscard]] std::vector<TaskLabel> labels(TaskKind kind) const {
+    std::vector<TaskLabel> found;
+    for (const TaskId t : tasks(kind)) found.push_back(plan_->tasks.labels[t.index()]);
+    return found;
+  }
   /// Of the first device; of its compute lane.
   [[nodiscard]] Nanoseconds taken() const {
     Nanoseconds sum = 0;
@@ -93,6 +98,7 @@ TEST(Interference, TakesComputeWhileBytesMove) {
   EXPECT_EQ(moving, without.moving(TaskKind::GradientSync));
   EXPECT_THAT(without.tasks(TaskKind::Interference), testing::IsEmpty());
   EXPECT_EQ(with.tasks(TaskKind::Interference).size(), 6U * kDevices);
+  for (const TaskLabel& label : with.labels(TaskKind::Interference)) EXPECT_TRUE(label.op.valid());
   EXPECT_NEAR(static_cast<double>(with.taken()), 0.5 * static_cast<double>(moving), 6.0);
   const Nanoseconds later = with.makespan() - without.makespan();
   EXPECT_THAT(later, AllOf(Ge(with.taken() * 4 / 6), Le(with.taken())));

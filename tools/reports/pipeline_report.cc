@@ -94,7 +94,7 @@ class PipelineReporter {
         }
         continue;
       }
-      if (label.kind == TaskKind::Barrier) continue;
+      if (label.kind == TaskKind::Barrier || label.kind == TaskKind::Host) continue;
       activities.push_back({row_of(label.device), mark, start, end});
       if (label.kind == TaskKind::Update && !report_.updates_between) continue;
       const Nanoseconds held =

@@ -44,6 +44,7 @@ class PredictedWork {
       if (label.kind == TaskKind::Host || label.kind == TaskKind::Barrier || span.begin >= span.end) continue;
       if (label.device != device_ && label.peer != device_) continue;
       busy.push_back(span);
+      if (label.kind == TaskKind::Interference) continue;  // its collective is counted
       add(label, to_seconds(span.end - span.begin));
     }
     work_.length = to_seconds(timeline.makespan);
