@@ -26,8 +26,10 @@ TEST(IncrementalEvaluator, ScoresAsInFullWhateverTheRuntime) {
       SCOPED_TRACE(std::string(runtime) + ", " + sharding);
       PlanOptions options;
       options.state_sharding = parse_state_sharding(sharding);
-      for_each_seed(
-          2, [&](Rng& rng) { expect_changes_scored_as_in_full(graph, costs, options, candidates, 10, rng); });
+      for_each_seed(2, [&](Rng& rng) {
+        const int over = expect_changes_scored_as_in_full(graph, costs, options, candidates, 10, rng);
+        EXPECT_EQ(over, 0);  // small models fit
+      });
     }
   }
 }
