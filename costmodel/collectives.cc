@@ -20,7 +20,7 @@ double pipelined_seconds(const Phase& phase, Bytes size) {
 /// the next call of the same group waits for the end of this one, so it can't use them.
 double stretch_of(const Phase& phase, Bytes size) {
   double stream = phase.seconds_per_byte * static_cast<double>(size.value);
-  return stream > 0 ? pipelined_seconds(phase, size) / stream : 1;
+  return stream > 0 ? pipelined_seconds(phase, size) / (stream * phase.carried) : 1;
 }
 
 /// Appends what a transfer of this size holds of every lane.
@@ -88,11 +88,20 @@ CollectivePlan::CollectivePlan(std::vector<CollectiveAlgorithm> algorithms, std:
   std::sort(compute_lanes_.begin(), compute_lanes_.end());
 }
 
-const CollectiveAlgorithm& CollectivePlan::best_at(Bytes size) const {
+CollectivePlan::Choice CollectivePlan::best_at(Bytes size) const {
   if (size.value < 0) throw InternalError("collective of negative size");
-  if (algorithms_.size() == 1) return algorithms_.front();
-  auto faster = [size](const auto& a, const auto& b) { return a.duration_at(size) < b.duration_at(size); };
-  return *std::min_element(algorithms_.begin(), algorithms_.end(), faster);
+  const CollectiveAlgorithm* best = nullptr;
+  Bytes asked;
+  Seconds least(0);
+  for (const CollectiveAlgorithm& algorithm : algorithms_) {
+    if (algorithms_.size() == 1) return {algorithm, size};
+    if (size >= algorithm.most) continue;
+    const Bytes of = std::max(size, algorithm.least);
+    const Seconds duration = algorithm.duration_at(of);
+    if (best == nullptr || duration < least) best = &algorithm, asked = of, least = duration;
+  }
+  if (best == nullptr) throw InternalError("collective plan without an algorithm for its size");
+  return {*best, asked};
 }
 
 void CollectivePlan::calibrate(RatioCurve ratios, const Correction& correction) {
@@ -107,7 +116,7 @@ RatioCurve::Value CollectivePlan::ratio_at(Bytes size) const {
 
 Seconds CollectivePlan::duration_at(Bytes size) const {
   const RatioCurve::Value ratio = ratio_at(size);
-  return correction_for(ratio.source)(best_at(size).duration_at(size) * ratio.ratio);
+  return correction_for(ratio.source)(best_at(size).duration() * ratio.ratio);
 }
 
 Correction CollectivePlan::correction_for(DurationSource source) const {
@@ -121,11 +130,12 @@ CollectiveTime CollectivePlan::at(Bytes size) const {
 }
 
 void CollectivePlan::at(Bytes size, CollectiveTime& out) const {
-  const CollectiveAlgorithm& best = best_at(size);
+  const Choice choice = best_at(size);
+  const CollectiveAlgorithm& best = choice.algorithm;
   const RatioCurve::Value ratio = ratio_at(size);
   const Correction correction = correction_for(ratio.source);
   const double scale = ratio.ratio;
-  const Seconds analytic = best.duration_at(size);
+  const Seconds analytic = choice.duration();
   const Seconds busy = (analytic - best.latency) * scale * correction.factor;
   out.duration = correction(analytic * scale);
   out.latency = correction(best.latency * scale);
@@ -134,7 +144,7 @@ void CollectivePlan::at(Bytes size, CollectiveTime& out) const {
   // Compute lanes have the lowest ids of a topology, so the whole stays sorted.
   // A device that can't overlap does not compute while it waits for a message either.
   for (LaneId lane : compute_lanes_) out.lanes.push_back({lane, out.duration});
-  append_holds(best, size, out.lanes);
+  append_holds(best, choice.size, out.lanes);
   // Rounding in sums must not let a lane be busy for longer than the whole takes.
   for (std::size_t i = compute_lanes_.size(); i < out.lanes.size(); ++i) {
     LaneHold& hold = out.lanes[i];

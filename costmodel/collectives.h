@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string_view>
 #include <vector>
 
@@ -43,7 +44,7 @@ struct CollectiveTime {
   Seconds duration;
   Seconds latency;              ///< the part that does not grow with size
   std::vector<LaneHold> lanes;  ///< sorted by lane, distinct
-  std::string_view algorithm;   ///< "ring", "tree", "hierarchical", "direct", "route" (send)
+  std::string_view algorithm;   ///< CollectiveAlgorithm::name
 };
 
 /// What one lane carries in one phase of an algorithm.
@@ -56,16 +57,22 @@ struct LaneLoad {
 
 /// A part of an algorithm in which chunks stream through all its lanes at once.
 struct Phase {
-  double seconds_per_byte = 0;  ///< of the busiest lane
+  double seconds_per_byte = 0;  ///< of the busiest lane, with what the protocol adds to its bytes
   double chunk_overhead = 0;    ///< κ in seconds: what a chunk costs beside its bytes; 0: sent whole
+  double carried = 1;           ///< the part of seconds_per_byte that the busiest lane's own bytes take
 };
+
+inline constexpr Bytes any_size(std::numeric_limits<std::int64_t>::max());
 
 /// One way to do a collective on one group: everything but the size.
 struct CollectiveAlgorithm {
+  /// "ring", "tree", "hierarchical", "direct", "broadcast", "route" (send); with NCCL's protocols also
+  /// "ring LL", "ring LL128", "ring Simple", "NVLS" (links/protocols.h)
   std::string_view name;
   Seconds latency;
-  std::vector<Phase> phases;    ///< one after the other
-  std::vector<LaneLoad> loads;  ///< sorted by lane, then phase
+  std::vector<Phase> phases;     ///< one after the other
+  std::vector<LaneLoad> loads;   ///< sorted by lane, then phase
+  Bytes least{0}, most = any_size;  ///< it is taken from `least` bytes up to below `most`
 
   /// latency + Σ over phases T + 2√(κT), T = size · seconds per byte. A phase cut into c chunks takes T + κ·c
   /// for the chunks and T/c until the pipeline is full; the best c gives the root. It is the γ√S of measured
@@ -84,7 +91,9 @@ class CollectivePlan {
   /// bytes.
   void calibrate(RatioCurve ratios, const Correction& correction);
 
-  /// The best algorithm at this size. InternalError when the size is negative.
+  /// The best algorithm at this size. Where a library changes to a protocol that is faster at more bytes than
+  /// the one before at fewer, the fewer take no longer than the more, so that times grow with the size.
+  /// InternalError when the size is negative.
   [[nodiscard]] CollectiveTime at(Bytes size) const;
   /// The same, written to `out`, whose memory is reused.
   void at(Bytes size, CollectiveTime& out) const;
@@ -95,7 +104,13 @@ class CollectivePlan {
   [[nodiscard]] const std::vector<CollectiveAlgorithm>& algorithms() const { return algorithms_; }
 
  private:
-  [[nodiscard]] const CollectiveAlgorithm& best_at(Bytes size) const;
+  /// An algorithm, and the size that it is asked for: that of the message, or more where it takes no less.
+  struct Choice {
+    const CollectiveAlgorithm& algorithm;
+    Bytes size;
+    [[nodiscard]] Seconds duration() const { return algorithm.duration_at(size); }
+  };
+  [[nodiscard]] Choice best_at(Bytes size) const;
   [[nodiscard]] RatioCurve::Value ratio_at(Bytes size) const;
   [[nodiscard]] Correction correction_for(DurationSource source) const;
 

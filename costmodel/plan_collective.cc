@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -7,6 +8,7 @@
 #include "costmodel/links/cycle_search.h"
 #include "costmodel/links/hops.h"
 #include "costmodel/links/nccl.h"
+#include "costmodel/links/protocols.h"
 #include "costmodel/links/rings.h"
 #include "costmodel/links/trees.h"
 #include "sim/base/errors.h"
@@ -32,10 +34,12 @@ class Planner {
 
   std::vector<CollectiveAlgorithm> algorithms(Collective kind) {
     std::vector<CollectiveAlgorithm> found;
+    const std::optional<CollectiveTraits> traits = traits_in_node();
     if (kind == Collective::AllToAll) {
-      found.push_back(all_to_all());
+      found.push_back(all_to_all(traits));
       return found;
     }
+    if (traits && !rooted(kind)) return protocols(kind, *traits);
     found.push_back(rooted(kind) ? chain(kind) : ring(kind));
     if (nodes_.size() < 2) return found;
     if (rooted(kind) || kind == Collective::AllReduce) found.push_back(tree(kind));
@@ -72,6 +76,28 @@ class Planner {
   }
 
   static bool rooted(Collective kind) { return kind == Collective::Broadcast || kind == Collective::Reduce; }
+
+  /// What NCCL's calls inside a node need; nothing for other groups, and where a member's kind has no
+  /// figures.
+  [[nodiscard]] std::optional<CollectiveTraits> traits_in_node() const {
+    if (nodes_.size() != 1) return std::nullopt;
+    CollectiveTraits together{Seconds(0), true};
+    for (DeviceId device : group_) {
+      const std::optional<CollectiveTraits>& traits = hops_.topology().kind(device).collectives;
+      if (!traits) return std::nullopt;
+      together.call = std::max(together.call, traits->call);
+      together.in_switch = together.in_switch && traits->in_switch;
+    }
+    return together;
+  }
+
+  /// Bytes per second, of the member with the slowest memory.
+  [[nodiscard]] double memory_bandwidth() const {
+    double least = hops_.topology().kind(group_.front()).memory_bandwidth.value;
+    for (DeviceId device : group_)
+      least = std::min(least, hops_.topology().kind(device).memory_bandwidth.value);
+    return least;
+  }
 
   [[nodiscard]] bool equal_nodes() const {
     std::size_t members = nodes_.front().devices.size();
@@ -131,6 +157,45 @@ class Planner {
     CollectiveAlgorithm result{"ring", Seconds(nccl::call_overhead + share * once_round), {}, {}};
     add_phase(result, load);
     return result;
+  }
+
+  /// Whether every hop of these rings goes up one link and down another.
+  bool all_through_a_switch(const std::vector<Ring>& rings) {
+    for (const Ring& ring : rings) {
+      for (std::size_t i = 0; i < ring.order.size(); ++i) {
+        const DeviceId to = ring.order[(i + 1) % ring.order.size()];
+        if (hops_.between(ring.order[i], to).lanes.size() != 2) return false;
+      }
+    }
+    return true;
+  }
+
+  /// The rings inside a node, once for each protocol.
+  std::vector<CollectiveAlgorithm> protocols(Collective kind, const CollectiveTraits& traits) {
+    const std::vector<Ring> rings = find_rings(node_rings_, hops_, group_);
+    const auto n = static_cast<double>(group_.size());
+    const double share = rounds(kind) * part(group_.size());
+    LoadTable load = empty_load();
+    nccl::RingCall call;
+    call.kind = kind, call.devices = group_.size(), call.memory = memory_bandwidth(), call.traits = traits;
+    call.traits.in_switch = traits.in_switch && all_through_a_switch(rings);
+    call.step_latency = add_rings(rings, share, load) / n;
+    CollectiveAlgorithm on_rings{"ring", Seconds(0), {}, {}};
+    add_phase(on_rings, load);
+    call.bandwidth = share / on_rings.phases[0].seconds_per_byte;
+    std::vector<CollectiveAlgorithm> found;
+    for (const nccl::ProtocolTime& time : nccl::protocols_of(call)) {
+      CollectiveAlgorithm& made = found.emplace_back(on_rings);
+      made.name = time.name;
+      made.latency = Seconds(time.latency);
+      made.least = time.least, made.most = time.most;
+      // Through the switch a device sends all that it has and the sum of its part, and receives as much.
+      const double carried = time.in_switch ? (1 + 1 / n) / share : 1;
+      for (LaneLoad& lane : made.loads) lane.seconds_per_byte *= carried;
+      made.phases[0] = {time.seconds_per_byte, time.chunk_overhead,
+                        on_rings.phases[0].seconds_per_byte * carried / time.seconds_per_byte};
+    }
+    return found;
   }
 
   /// Broadcast along the rings, all hops but the one back into the root; reduce the same backwards.
@@ -209,7 +274,7 @@ class Planner {
 
   /// Shift d: every member sends to the d-th after it. All shifts, or as many as can be afforded, evenly
   /// spread.
-  CollectiveAlgorithm all_to_all() {
+  CollectiveAlgorithm all_to_all(const std::optional<CollectiveTraits>& traits) {
     LoadTable load = empty_load();
     std::size_t n = group_.size(), shifts = std::min(n - 1, std::max<std::size_t>(1, most_pairs / n));
     double amount = part(n) / static_cast<double>(n) / static_cast<double>(shifts), latency = 0;
@@ -220,8 +285,17 @@ class Planner {
       }
     }
     double peers = nccl::peer_overhead * static_cast<double>(n - 1);
-    CollectiveAlgorithm result{"direct", Seconds(nccl::call_overhead + latency + peers), {}, {}};
+    const double call = traits ? nccl::direct_calls * traits->call.value : nccl::call_overhead;
+    CollectiveAlgorithm result{"direct", Seconds(call + latency + peers), {}, {}};
     add_phase(result, load);
+    if (traits) {
+      // Of the bytes of all n devices each keeps the n-th part of its n-th part.
+      const auto parts = static_cast<double>(n * n);
+      const double own = 1 / (parts * nccl::own_part_share * memory_bandwidth());
+      Phase& phase = result.phases.front();
+      const double on_links = phase.seconds_per_byte;
+      phase = {on_links + own, nccl::direct_chunk_calls * traits->call.value, on_links / (on_links + own)};
+    }
     return result;
   }
 

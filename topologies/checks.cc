@@ -69,6 +69,8 @@ class PartsCheck {
       require(where + ", sustained rate", fault_of_fraction(kind.sustained));
       require(where + ", memory overhead", fault_of_overhead(kind.memory_overhead));
       require(where + ", launch overhead", fault_of_latency(kind.launch_overhead));
+      if (kind.collectives)
+        require(where + ", call of collectives", fault_of_latency(kind.collectives->call));
     }
     require("the price per hour", fault_of_price(parts_.price_per_hour));
   }

@@ -66,6 +66,23 @@ DeviceKind with_fused_attention(DeviceKind kind, FusedAttention shares, const st
   return kind;
 }
 
+DeviceKind with_collectives(DeviceKind kind, CollectiveTraits traits, const std::string& from) {
+  kind.collectives = traits;
+  kind.source += "; a call of collectives: " + from;
+  return kind;
+}
+// The middle of NCCL's calls of 1 to 256 KiB on 2 to 8 GPUs, less what their steps take.
+constexpr const char* kCallsMeasured = "fitted to NCCL's small calls of ai-dynamo/aiconfigurator on ";
+DeviceKind with_ampere_collectives(DeviceKind kind) {
+  return with_collectives(std::move(kind), {Seconds(9 / 1e6)}, std::string(kCallsMeasured) + "A100");
+}
+DeviceKind with_hopper_collectives(DeviceKind kind) {
+  return with_collectives(std::move(kind), {Seconds(5.3 / 1e6), true}, std::string(kCallsMeasured) + "H100");
+}
+DeviceKind with_blackwell_collectives(DeviceKind kind) {
+  return with_collectives(std::move(kind), {Seconds(9 / 1e6), true}, std::string(kCallsMeasured) + "B200");
+}
+
 // Long sequences, heads of 128.
 DeviceKind with_flash_attention_2(DeviceKind kind) {
   return with_fused_attention(
@@ -133,8 +150,11 @@ std::vector<DeviceKind> volta() {
                              std::string("0.76 of peak, as float16 GEMM of 85 TFLOP/s is commonly "
                                          "reported; ") +
                                  kLaunchAsMeasured};
-  return {kind("V100-SXM2-16GB", sxm, 0.8, {16, 900, 0.88}, from_sxm),
-          kind("V100-SXM2-32GB", sxm, 0.8, {32, 900, 0.88}, from_sxm),
+  const auto with_nvlink = [](DeviceKind made) {
+    return with_collectives(std::move(made), {Seconds(6.6 / 1e6)}, "NCCL's own model, src/graph/tuning.cc");
+  };
+  return {with_nvlink(kind("V100-SXM2-16GB", sxm, 0.8, {16, 900, 0.88}, from_sxm)),
+          with_nvlink(kind("V100-SXM2-32GB", sxm, 0.8, {32, 900, 0.88}, from_sxm)),
           kind("V100-PCIe", pcie, 0.76, {16, 900, 0.88}, from_pcie)};
 }
 
@@ -146,17 +166,16 @@ std::vector<DeviceKind> ampere() {
                    {Float64, tera(19.5)}};
   const std::string sheet = "NVIDIA A100 (float64 on tensor cores)";
   const std::string fitted = "0.817 of peak and launch overhead, fitted to GEMMs of ai-dynamo/aiconfigurator";
-  return {
-      with_sustained(with_flash_attention_2(
-                         with_frameworks(kind("A100-40GB", peak, 0.817, {40, 1555, 0.84},
-                                              {sheet, fitted, "1300 of 1555 GB/s, as commonly reported"}),
-                                         40960)),
-                     kSustainedAmpere),
-      with_sustained(with_flash_attention_2(with_frameworks(
-                         kind("A100-80GB", peak, 0.817, {80, 2039, 0.8},
-                              {sheet, fitted, "1630 of 2039 GB/s, as aiconfigurator's a100_sxm.yaml counts"}),
-                         81920)),
-                     kSustainedAmpere)};
+  const auto ampere_kind = [](DeviceKind made, std::int64_t memory) {
+    return with_ampere_collectives(
+        with_sustained(with_flash_attention_2(with_frameworks(std::move(made), memory)), kSustainedAmpere));
+  };
+  return {ampere_kind(kind("A100-40GB", peak, 0.817, {40, 1555, 0.84},
+                           {sheet, fitted, "1300 of 1555 GB/s, as commonly reported"}),
+                      40960),
+          ampere_kind(kind("A100-80GB", peak, 0.817, {80, 2039, 0.8},
+                           {sheet, fitted, "1630 of 2039 GB/s, as aiconfigurator's a100_sxm.yaml counts"}),
+                      81920)};
 }
 
 // An H100 with fewer NVLinks and hardly any float64.
@@ -179,9 +198,9 @@ std::vector<DeviceKind> hopper() {
   };
   constexpr std::int64_t kOf80 = 81559, kOf96 = 97871, kOf141 = 143771;  // MiB
   const auto hopper_kind = [](DeviceKind made, std::int64_t memory) {
-    return with_sustained(
+    return with_hopper_collectives(with_sustained(
         with_flash_attention_2_on_hopper(with_flash_attention_3(with_frameworks(std::move(made), memory))),
-        kSustainedHopper);
+        kSustainedHopper));
   };
   // Where power limits the clock, it goes with the third root of power, since voltage goes with the clock.
   const double clock = std::cbrt(500.0 / 700);
@@ -205,7 +224,7 @@ std::vector<DeviceKind> hopper() {
 
 std::vector<DeviceKind> blackwell() {
   const std::string estimated = std::string("0.8 of memory bandwidth as on H200; ") + kLaunchAsMeasured;
-  return {with_flash_attention_4(with_frameworks(
+  return {with_blackwell_collectives(with_flash_attention_4(with_frameworks(
               kind("B200",
                    {{Float32, tera(80)},
                     {TensorFloat32, tera(1125)},
@@ -217,8 +236,8 @@ std::vector<DeviceKind> blackwell() {
                    {"NVIDIA HGX B200 (dense)",
                     "0.653 of peak, the median of bfloat16 GEMMs (1470 TFLOP/s) of ai-dynamo/aiconfigurator",
                     estimated}),
-              183359)),
-          with_flash_attention_4(kind(
+              183359))),
+          with_blackwell_collectives(with_flash_attention_4(kind(
               "GB200",
               {{Float32, tera(80)},
                {TensorFloat32, tera(1250)},
@@ -230,7 +249,7 @@ std::vector<DeviceKind> blackwell() {
               {"NVIDIA GB200 NVL72 (dense; one GPU of the two of a superchip)",
                "a bfloat16 GEMM of 1822 TFLOP/s, the best, stas00/ml-engineering; of B200 the best of 1745 "
                "there, the median of 1470 in ai-dynamo/aiconfigurator",
-               "0.614 of peak, as far below the best GEMM as B200's median is; " + estimated}))};
+               "0.614 of peak, as far below the best GEMM as B200's median is; " + estimated})))};
 }
 
 std::vector<DeviceKind> all_kinds() {

@@ -83,6 +83,7 @@ DeviceKind share_of(const DeviceKind& whole, const GpuShare& share) {
   part.memory = Bytes(whole.memory.value / share.parts);
   part.memory_bandwidth = BytesPerSecond(whole.memory_bandwidth.value / share.parts);
   part.memory_overhead = {};  // no figures of parts
+  part.collectives.reset();
   part.source = fmt::format(
       "{}; derived: peak rates are {} of {} multiprocessors', memory and its bandwidth 1/{} of the GPU's, as "
       "when all parts are busy; the rest is the whole GPU's",

@@ -70,6 +70,10 @@ class Fingerprint {
       add(kind.flash_attention_2->forward), add(kind.flash_attention_2->backward);
     }
     if (kind.sustained != 1) add(std::string_view("sustained")), add(kind.sustained);
+    if (kind.collectives) {
+      add(std::string_view("collectives"));
+      add(kind.collectives->call.value), add(kind.collectives->in_switch);
+    }
   }
   void add(const Link& link) {
     add(link.a), add(link.b), add(link.bandwidth.value), add(link.latency.value), add(link.duplex);

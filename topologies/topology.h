@@ -36,6 +36,14 @@ struct FusedAttention {
   bool operator==(const FusedAttention&) const = default;
 };
 
+/// What NCCL's calls need on a kind of device. With it, collectives inside a node change protocols as NCCL
+/// does.
+struct CollectiveTraits {
+  Seconds call;            ///< before the first byte moves, in the protocol for small messages
+  bool in_switch = false;  ///< a switch between such devices adds and copies (NVLS)
+  bool operator==(const CollectiveTraits&) const = default;
+};
+
 /// The properties of one model of device.
 struct DeviceKind {
   std::string name;                         ///< "V100-SXM2-16GB"
@@ -51,6 +59,7 @@ struct DeviceKind {
   double memory_efficiency = 1;     ///< achievable fraction of memory_bandwidth, in (0, 1]
   Seconds launch_overhead;          ///< per kernel
   MemoryOverhead memory_overhead;   ///< of frameworks, beside what plans need
+  std::optional<CollectiveTraits> collectives;
   bool overlap =
       true;  ///< false: transfers to and from the device also occupy its compute lane, until they end
   bool shape_losses = true;  ///< false: products reach the rate of large ones whatever their shape

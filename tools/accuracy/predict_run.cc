@@ -101,8 +101,16 @@ std::vector<DeviceId> first_devices(std::int64_t count, const Topology& topology
   return devices;
 }
 
+Topology without_sums_in_switches(const Topology& topology) {
+  TopologyParts parts = topology.parts();
+  for (DeviceKind& kind : parts.kinds)
+    if (kind.collectives) kind.collectives->in_switch = false;
+  return Topology(std::move(parts));
+}
+
 PredictedRun timed(const ExpressedCollective& c, const Calibration* calibration) {
-  const Topology topology = open_topology(c.topology);
+  Topology topology = open_topology(c.topology);
+  if (!c.in_switch) topology = without_sums_in_switches(topology);
   const std::vector<DeviceId> devices = first_devices(c.devices, topology);
   PredictedRun predicted;
   predicted.time =

@@ -43,6 +43,7 @@ std::vector<std::string> differences(const DeviceKind& before, const DeviceKind&
       before.shape_losses != now.shape_losses || before.fused_attention != now.fused_attention ||
       before.flash_attention_2 != now.flash_attention_2 || before.sustained != now.sustained)
     out.emplace_back("other shares of the peak rates are reached");
+  if (before.collectives != now.collectives) out.emplace_back("collectives have other figures");
   if (before.overlap != now.overlap)
     out.emplace_back(now.overlap ? "transfers and kernels overlap" : "transfers and kernels do not overlap");
   return out;

@@ -74,6 +74,7 @@ Json short_kind(const DeviceKind& kind) {
   if (kind.memory_efficiency != 1) json["memory_efficiency"] = kind.memory_efficiency;
   if (kind.launch_overhead != Seconds(0)) json["launch_overhead"] = to_text(kind.launch_overhead);
   if (!kind.memory_overhead.is_none()) json["memory_overhead"] = overhead_json(kind.memory_overhead);
+  if (kind.collectives) json["collectives"] = collectives_json(*kind.collectives);
   if (!kind.overlap) json["overlap"] = false;
   if (!kind.shape_losses) json["shape_losses"] = false;
   if (kind.sustained != 1) json["sustained"] = kind.sustained;

@@ -9,5 +9,6 @@ namespace pipesim {
 /// As topology files have it: parts that take nothing are left out.
 nlohmann::ordered_json overhead_json(const MemoryOverhead& overhead);
 nlohmann::ordered_json fused_attention_json(const FusedAttention& fused);
+nlohmann::ordered_json collectives_json(const CollectiveTraits& traits);
 
 }  // namespace pipesim

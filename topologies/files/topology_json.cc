@@ -27,6 +27,12 @@ Topology built(const JsonValue& root) {
 
 }  // namespace
 
+nlohmann::ordered_json collectives_json(const CollectiveTraits& traits) {
+  nlohmann::ordered_json json{{"call", to_text(traits.call)}};
+  if (traits.in_switch) json["in_switch"] = true;
+  return json;
+}
+
 nlohmann::ordered_json fused_attention_json(const FusedAttention& fused) {
   return {{"forward", fused.forward}, {"backward", fused.backward}};
 }
@@ -59,6 +65,7 @@ Json kind_json(const DeviceKind& kind) {
   if (kind.fused_attention) json["fused_attention"] = fused_attention_json(*kind.fused_attention);
   if (kind.flash_attention_2) json["flash_attention_2"] = fused_attention_json(*kind.flash_attention_2);
   if (!kind.memory_overhead.is_none()) json["memory_overhead"] = overhead_json(kind.memory_overhead);
+  if (kind.collectives) json["collectives"] = collectives_json(*kind.collectives);
   return json;
 }
 

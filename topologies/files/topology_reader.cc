@@ -128,7 +128,7 @@ DeviceKind read_device_kind(const std::string& name, const JsonValue& value) {
   }
   value.allow_only({"peak", "efficiency", "memory", "memory_bandwidth", "memory_efficiency",
                     "launch_overhead", "memory_overhead", "overlap", "shape_losses", "sustained",
-                    "fused_attention", "flash_attention_2", "source"});
+                    "fused_attention", "flash_attention_2", "collectives", "source"});
   DeviceKind kind;
   kind.name = checked(value, name, fault_of_name(name));
   kind.peak = read_peaks(value.at("peak"));
@@ -144,6 +144,11 @@ DeviceKind read_device_kind(const std::string& name, const JsonValue& value) {
   if (const auto overlap = value.find("overlap")) kind.overlap = overlap->boolean();
   if (const auto losses = value.find("shape_losses")) kind.shape_losses = losses->boolean();
   if (const auto share = value.find("sustained")) kind.sustained = fraction(*share);
+  if (const auto collectives = value.find("collectives")) {
+    collectives->allow_only({"call", "in_switch"});
+    kind.collectives = CollectiveTraits{latency(collectives->at("call"))};
+    if (const auto adds = collectives->find("in_switch")) kind.collectives->in_switch = adds->boolean();
+  }
   const auto attention = [&](std::string_view key) -> std::optional<FusedAttention> {
     const auto fused = value.find(key);
     if (!fused) return std::nullopt;

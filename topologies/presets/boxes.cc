@@ -18,16 +18,18 @@ constexpr Cable cable(double gigabytes_per_second, double microseconds) {
 }
 
 // Bandwidths are what software reaches, mostly as NCCL counts them (src/graph/topo.h); the specified rate is
-// named. Latencies are those of small messages: 1.0 µs a step over NVLink and NVSwitch (slope over the number
-// of steps of NCCL all-reduces of 512 bytes on 2, 4, 8 A100, ai-dynamo/aiconfigurator), 1.0 µs over PCIe
+// named. Latencies are those of small messages: 1.0 µs a step over NVLink and NVSwitch, on Hopper 0.75 and on
+// Blackwell 1.2 µs (slope over the number of steps of NCCL all-reduces of 512 bytes on 2, 4, 8 A100, H100
+// and B200, ai-dynamo/aiconfigurator), 1.0 µs over PCIe
 // and 2.7 µs over InfiniBand (NCCL src/graph/tuning.cc, LL), shared among the links of a step. Ethernet here
 // means TCP through the kernel, for which 25 µs a message is an estimate.
 
 // NVLink 1, 20 GB/s a link and direction; NCCL SM60_NVLINK_BW.
 constexpr Cable kNvlink1 = cable(18, 1.0);
 // NVLink 2, 25 GB/s; 22.55 GB/s measured by NCCL on a pair with one link, 134.5 on the 8 GPUs' six rings
-// (VIA-Research/vTrain, trace/v100). NCCL's own SM70_NVLINK_BW is 20.
-constexpr double kNvlink2 = 22.4;
+// (VIA-Research/vTrain, trace/v100), both with the time in which a device copies its own part. NCCL's own
+// SM70_NVLINK_BW is 20.
+constexpr double kNvlink2 = 23.5;
 // NVSwitch boxes: links of a GPU together. 6 × 20 of 6 × 25 GB/s (NCCL SM70_NVLINK_BW).
 constexpr Cable kNvswitchV100 = cable(120, 0.5);
 // 12 × 25 GB/s; NCCL counts 12 × 20 (SM80_NVLINK_BW), all-reduces reach 229-231 (vTrain trace/a100;
@@ -35,13 +37,13 @@ constexpr Cable kNvswitchV100 = cable(120, 0.5);
 constexpr Cable kNvswitchA100 = cable(230, 0.5);
 // 18 × 25 GB/s; 18 × 20.6 (NCCL SM90_NVLINK_BW); rings reach 361-367 on H200 (stas00/ml-engineering,
 // network).
-constexpr Cable kNvswitchH100 = cable(370.8, 0.5);
+constexpr Cable kNvswitchH100 = cable(370.8, 0.375);
 
 // 8 × 25 GB/s, 8 of H100's 18 links; NCCL counts them as on H100. DeepSeek-AI say 160 GB/s reached
 // (Insights into DeepSeek-V3, ISCA 2025).
-constexpr Cable kNvswitchH800 = cable(164.8, 0.5);
+constexpr Cable kNvswitchH800 = cable(164.8, 0.375);
 // 18 × 50 GB/s; 18 × 40.1 (NCCL SM100_NVLINK_BW).
-constexpr Cable kNvswitchB200 = cable(721.8, 0.5);
+constexpr Cable kNvswitchB200 = cable(721.8, 0.6);
 
 // PCIe x16: 15.75 GB/s (3.0), 31.5 (4.0), 63 (5.0); NCCL PCI_BW and its multiples.
 constexpr Cable kPcie3 = cable(12, 0.5), kPcie4 = cable(24, 0.5), kPcie5 = cable(48, 0.5);

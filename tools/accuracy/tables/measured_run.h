@@ -42,6 +42,7 @@ struct ExpressedCollective {
   Collective kind = Collective::AllReduce;
   std::int64_t devices = 0;  ///< the first ones of the topology
   Bytes size;
+  bool in_switch = true;  ///< switches add where they can; they can't add 8-bit integers
 };
 
 /// What ran side by side on each GPU of a node, each with the time that it takes alone; 0: not there.

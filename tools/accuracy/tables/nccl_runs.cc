@@ -46,7 +46,8 @@ MeasuredRun run_of(const MeasuredTable& table, std::size_t row) {
   run.measured_time = Seconds(table.number(row, "latency_us").value_or(0) * 1e-6);
   run.groups = {system, op, fmt::format("{} GPUs", gpus), std::string(class_of(bytes))};
   run.traits = {{"n_gpus", static_cast<double>(gpus)}, {"bytes", static_cast<double>(bytes)}};
-  run.collective = ExpressedCollective{std::string(node->second), kind->second, gpus, Bytes(bytes)};
+  run.collective = ExpressedCollective{std::string(node->second), kind->second, gpus, Bytes(bytes),
+                                       table.text(row, "dtype") != "int8"};
   return run;
 }
 
