@@ -177,7 +177,8 @@ class Planner {
     const double share = rounds(kind) * part(group_.size());
     LoadTable load = empty_load();
     nccl::RingCall call;
-    call.kind = kind, call.devices = group_.size(), call.memory = memory_bandwidth(), call.traits = traits;
+    call.all_reduce = kind == Collective::AllReduce, call.devices = group_.size(),
+    call.memory = memory_bandwidth(), call.traits = traits;
     call.traits.in_switch = traits.in_switch && all_through_a_switch(rings);
     call.step_latency = add_rings(rings, share, load) / n;
     CollectiveAlgorithm on_rings{"ring", Seconds(0), {}, {}};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 
 #include "costmodel/links/nccl.h"
@@ -9,6 +10,8 @@
 namespace pipesim::nccl {
 
 namespace {
+
+constexpr Bytes largest(std::numeric_limits<std::int64_t>::max());
 
 /// A protocol, and what NCCL thinks of it.
 struct Candidate {
@@ -21,7 +24,7 @@ struct Candidate {
 
 std::vector<Candidate> candidates(const RingCall& call) {
   const auto n = static_cast<double>(call.devices);
-  const double steps = (call.kind == Collective::AllReduce ? 2 : 1) * (n - 1);
+  const double steps = (call.all_reduce ? 2 : 1) * (n - 1);
   const double hop = steps / n / call.bandwidth, own = 1 / (n * own_part_share * call.memory);
   const double start = call.traits.call.value, step = call.step_latency;
   const auto ring = [&](std::string_view name, const RingProtocol& p) {
@@ -33,7 +36,7 @@ std::vector<Candidate> candidates(const RingCall& call) {
   };
   std::vector<Candidate> found{ring("ring LL", low_latency), ring("ring LL128", low_latency_128),
                                ring("ring Simple", simple)};
-  if (call.traits.in_switch && call.kind == Collective::AllReduce) {
+  if (call.traits.in_switch && call.all_reduce) {
     const double rate = switch_rate * std::min(1.0, n / switch_devices) * call.bandwidth;
     found.push_back(
         {{"NVLS", switch_calls * start, 1 / rate, switch_chunk_calls * start, Bytes(0), Bytes(0), true},
@@ -65,14 +68,14 @@ std::vector<ProtocolTime> protocols_of(const RingCall& call) {
     };
     const Candidate* next = &*std::min_element(all.begin(), all.end(), sooner);
     const double size = std::ceil(crossing(*now, *next));
-    if (!(size < static_cast<double>(any_size.value))) break;
+    if (!(size < static_cast<double>(largest.value))) break;
     const Bytes from = std::max(taken.back().least, Bytes(static_cast<std::int64_t>(size)));
     taken.back().most = from;
     taken.push_back(next->time);
     taken.back().least = from;
     now = next;
   }
-  taken.back().most = any_size;
+  taken.back().most = largest;
   return taken;
 }
 

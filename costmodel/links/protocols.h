@@ -4,14 +4,14 @@
 #include <string_view>
 #include <vector>
 
-#include "costmodel/collectives.h"
+#include "sim/base/units.h"
 #include "topologies/topology.h"
 
 namespace pipesim::nccl {
 
 /// A ring of devices inside a node, as NCCL's protocols see it.
 struct RingCall {
-  Collective kind = Collective::AllReduce;  ///< all-reduce, reduce-scatter or all-gather
+  bool all_reduce = true;  ///< else a reduce-scatter or an all-gather
   std::size_t devices = 2;
   double bandwidth = 0;     ///< bytes per second that all rings together carry over each hop
   double step_latency = 0;  ///< seconds of a hop, mean over the hops
@@ -29,7 +29,8 @@ struct ProtocolTime {
   bool in_switch = false;     ///< the switch adds and copies (NVLS), else a ring
 };
 
-/// The protocols that NCCL takes, by ascending size; the first from 0, the last without end.
+/// The protocols that NCCL takes, by ascending size; the first from 0, the last up to the largest number of
+/// bytes.
 ///
 /// It takes the one that its own model says is the fastest: latency + size / bandwidth with the constants of
 /// src/graph/tuning.cc (2.28), LL, LL128 and Simple on rings, and NVLS where a switch adds. How long that

@@ -10,6 +10,7 @@
 #include "sim/base/suggest.h"
 #include "topologies/checks.h"
 #include "topologies/device_kinds.h"
+#include "topologies/files/checked_value.h"
 #include "topologies/levels.h"
 
 namespace pipesim {
@@ -18,12 +19,6 @@ namespace {
 
 constexpr std::int64_t kVersion = 1;
 
-template <class Figure>
-Figure checked(const JsonValue& place, Figure figure, const std::string& fault) {
-  if (!fault.empty()) place.fail(fault);
-  return figure;
-}
-
 std::string checked_name(const JsonValue& value) {
   const std::string name = value.string();
   return checked(value, name, fault_of_name(name));
@@ -31,39 +26,6 @@ std::string checked_name(const JsonValue& value) {
 
 BytesPerSecond link_bandwidth(const JsonValue& value) {
   return checked(value, value.bandwidth(), fault_of_link_bandwidth(value.bandwidth()));
-}
-
-Seconds latency(const JsonValue& value) {
-  return checked(value, value.duration(), fault_of_latency(value.duration()));
-}
-
-double fraction(const JsonValue& value) {
-  return checked(value, value.number(), fault_of_fraction(value.number()));
-}
-
-std::map<DataType, FlopsPerSecond> read_peaks(const JsonValue& value) {
-  std::map<DataType, FlopsPerSecond> peaks;
-  for (const auto& [type, rate] : value.members()) {
-    if (const auto types = {"float32", "tf32", "float16", "bfloat16", "float8", "float64"};
-        std::find(types.begin(), types.end(), type) == types.end()) {
-      const std::vector<std::string> names(types.begin(), types.end());
-      rate.fail(fmt::format("unknown data type \"{}\"{}; allowed: {}", type, did_you_mean(type, names),
-                            list_names(names)));
-    }
-    peaks[parse_rate_type(type)] = checked(rate, rate.compute_rate(), fault_of_peak(rate.compute_rate()));
-  }
-  if (peaks.empty()) value.fail("found no peak rate, at least one is needed");
-  return peaks;
-}
-
-std::vector<EfficiencyPoint> read_efficiency(const JsonValue& value) {
-  std::vector<EfficiencyPoint> curve;
-  for (const JsonValue& point : value.items()) {
-    const std::vector<JsonValue> pair = point.items();
-    if (pair.size() != 2) point.fail(fmt::format("found {}, allowed is [FLOPS, FRACTION]", point.text()));
-    curve.push_back({Flops(pair[0].number()), fraction(pair[1])});
-  }
-  return checked(value, curve, fault_of_efficiency(curve));
 }
 
 std::vector<std::string> names_of(const auto& map) {
@@ -104,62 +66,7 @@ std::string text_or(const JsonValue& object, std::string_view key, const std::st
   return value ? value->string() : otherwise;
 }
 
-// Parts that are left out take nothing.
-MemoryOverhead memory_overhead(const JsonValue& value) {
-  value.allow_only({"installed", "context", "communicator", "fragmentation"});
-  MemoryOverhead overhead;
-  overhead.installed = value.at("installed").bytes();
-  if (const auto context = value.find("context")) overhead.context = context->bytes();
-  if (const auto buffers = value.find("communicator")) overhead.communicator = buffers->bytes();
-  if (const auto lost = value.find("fragmentation")) overhead.fragmentation = lost->number(0, 1);
-  return checked(value, overhead, fault_of_overhead(overhead));
-}
-
 }  // namespace
-
-DeviceKind read_device_kind(const std::string& name, const JsonValue& value) {
-  if (value.is_string()) {
-    const DeviceKind* kind = find_built_in_device_kind(value.string());
-    const std::vector<std::string> names = built_in_device_kind_names();
-    if (!kind)
-      value.fail(fmt::format("unknown device kind \"{}\"{}; built in: {}", value.string(),
-                             did_you_mean(value.string(), names), list_names(names)));
-    return *kind;
-  }
-  value.allow_only({"peak", "efficiency", "memory", "memory_bandwidth", "memory_efficiency",
-                    "launch_overhead", "memory_overhead", "overlap", "shape_losses", "sustained",
-                    "fused_attention", "flash_attention_2", "collectives", "source"});
-  DeviceKind kind;
-  kind.name = checked(value, name, fault_of_name(name));
-  kind.peak = read_peaks(value.at("peak"));
-  kind.efficiency = {{Flops(1), 1}};  // always the peak rate
-  if (const auto curve = value.find("efficiency")) kind.efficiency = read_efficiency(*curve);
-  const JsonValue memory = value.at("memory"), bandwidth = value.at("memory_bandwidth");
-  kind.memory = checked(memory, memory.bytes(), fault_of_memory(memory.bytes()));
-  kind.memory_bandwidth =
-      checked(bandwidth, bandwidth.bandwidth(), fault_of_memory_bandwidth(bandwidth.bandwidth()));
-  if (const auto share = value.find("memory_efficiency")) kind.memory_efficiency = fraction(*share);
-  if (const auto overhead = value.find("launch_overhead")) kind.launch_overhead = latency(*overhead);
-  if (const auto overhead = value.find("memory_overhead")) kind.memory_overhead = memory_overhead(*overhead);
-  if (const auto overlap = value.find("overlap")) kind.overlap = overlap->boolean();
-  if (const auto losses = value.find("shape_losses")) kind.shape_losses = losses->boolean();
-  if (const auto share = value.find("sustained")) kind.sustained = fraction(*share);
-  if (const auto collectives = value.find("collectives")) {
-    collectives->allow_only({"call", "in_switch"});
-    kind.collectives = CollectiveTraits{latency(collectives->at("call"))};
-    if (const auto adds = collectives->find("in_switch")) kind.collectives->in_switch = adds->boolean();
-  }
-  const auto attention = [&](std::string_view key) -> std::optional<FusedAttention> {
-    const auto fused = value.find(key);
-    if (!fused) return std::nullopt;
-    fused->allow_only({"forward", "backward"});
-    return FusedAttention{fraction(fused->at("forward")), fraction(fused->at("backward"))};
-  };
-  kind.fused_attention = attention("fused_attention");
-  kind.flash_attention_2 = attention("flash_attention_2");
-  kind.source = text_or(value, "source", "");
-  return kind;
-}
 
 Cable read_cable(const JsonValue& value, bool latency_needed) {
   Cable cable;
