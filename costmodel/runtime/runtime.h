@@ -54,8 +54,9 @@ struct Runtime {
   /// A device computes nothing while it sends or receives a message: a framework waits for it (Megatron-LM
   /// without overlap_p2p_comm). Collectives run beside compute all the same.
   bool messages_block = false;
-  /// The share of a collective's time that compute on its devices loses where the two run beside each other:
-  /// both want multiprocessors and memory. Of gathers of weights and reductions of their gradients.
+  /// The share of the time in which a collective's bytes move that compute on its devices loses where the two
+  /// run beside each other: both want multiprocessors and memory. Of gathers of weights and reductions of
+  /// their gradients.
   double interference = 0;
   /// All gradients are reduced, then all weights updated, then all gathered, as where gradients are clipped
   /// by the norm of all. Else each weight is updated once its gradient is reduced.

@@ -158,11 +158,14 @@ void MeasuredMeshes::measure_traffic(std::span<ShardedMesh> meshes) {
   for (ShardedMesh& what : meshes) {
     const std::vector<StageTransfer> stage_transfers = stage_transfers_of(what);
     for (const StateSharding& sharding : what.shardings) {
+      Recipe recipe = *what.mesh;
+      recipe.state_sharding = sharding;
+      const bool beside_backward = reduces_beside_backward(recipe, request_.costs.runtime());
       std::optional<MeshTraffic> least;
       for (const std::int64_t group : groups_of(*what.mesh, what.both_ways).distinct) {
-        const MeshTraffic made =
-            on_busiest_lanes(transfers_.at({what.copies.mesh.str(), group * what.copies.times}),
-                             weights_.at(weights_key(what, group)), sharding, parts_, what.microbatches);
+        const MeshTraffic made = on_busiest_lanes(
+            transfers_.at({what.copies.mesh.str(), group * what.copies.times}),
+            weights_.at(weights_key(what, group)), sharding, parts_, what.microbatches, beside_backward);
         if (least) lower(*least, made);
         if (!least) least = made;
       }

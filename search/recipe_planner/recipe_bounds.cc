@@ -161,12 +161,16 @@ Nanoseconds DividedCosts::held(const Stage& stage, const MeshTraffic& traffic,
 Nanoseconds DividedCosts::time(const MeshTraffic& traffic, const ScheduleShape& shape) const {
   Nanoseconds longest = 0;
   for (const ScheduleShape::Group& group : shape.groups) {
-    Nanoseconds sum = 0;
+    Nanoseconds on_links = 0, computing = 0;
     for (const ScheduleShape::Steps& steps : group.steps) {
-      sum += steps.microbatches * held(stage(steps), traffic, &PartTraffic::each) +
-             held(stage(steps), traffic, &PartTraffic::once);
+      const Stage& s = stage(steps);
+      on_links +=
+          steps.microbatches * held(s, traffic, &PartTraffic::each) + held(s, traffic, &PartTraffic::once);
+      computing += steps.microbatches * (s.busy_forward + s.busy_input + s.busy_weight +
+                                         held(s, traffic, &PartTraffic::lost_each)) +
+                   held(s, traffic, &PartTraffic::lost_once);
     }
-    longest = std::max(longest, sum);
+    longest = std::max({longest, on_links, computing});
   }
   return longest;
 }

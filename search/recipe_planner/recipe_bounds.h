@@ -43,6 +43,9 @@ PermanentBytes permanent_bytes(const RecipeMeshCosts& costs, std::int64_t times,
 /// are synchronised, and weights gathered, when its last backward has begun, or behind the group's steps: a
 /// lane does so for one stage after the other.
 ///
+/// What collectives take from the compute of a device is not part of a step: it may do so while the device
+/// waits for its next one. It counts in the sum of all that a device computes.
+///
 /// Memory. When backward of the microbatch begins for which most are in flight, what all of them keep is
 /// there, and weights, gradients and optimizer state always are. A little later, what the stage's last layer
 /// made again is there instead of what it and the parts behind it kept.
@@ -52,7 +55,8 @@ class DividedCosts {
                std::int64_t groups, Recompute::Kind recompute);
 
   [[nodiscard]] Nanoseconds time(const ScheduleShape& shape, std::int64_t microbatches) const;
-  /// By the links alone: no lane is held by two transfers at once.
+  /// By the links alone, no lane of which is held by two transfers at once, and by the devices alone: each
+  /// computes what its steps do and what it loses to collectives beside them (Runtime::interference).
   [[nodiscard]] Nanoseconds time(const MeshTraffic& traffic, const ScheduleShape& shape) const;
   /// `steps`: of a pipeline; their stages are these. Without traffic: as if gradients were reduced at once.
   [[nodiscard]] Nanoseconds time_of_steps(const StepSequence& steps) const;

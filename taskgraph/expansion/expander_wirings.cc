@@ -314,8 +314,7 @@ void StrategyExpander::interfere(const Wiring& wiring, std::uint64_t group) {
   for (std::size_t t = 0; t < wiring.plan->tasks.size(); ++t) {
     const CommunicationTask& task = wiring.plan->tasks[t];
     if (task.kind == Collective::Send) continue;
-    Nanoseconds moving = 0;
-    for (const LaneUse use : task.lanes) moving = std::max(moving, use.hold);
+    const Nanoseconds moving = longest_hold(task.lanes);
     for (const DeviceId device : std::set<DeviceId>(task.group.begin(), task.group.end())) {
       const auto [of_device, is_new] = interferences_.try_emplace({group, device});
       of_device->second.time += static_cast<double>(moving) * share;

@@ -1,6 +1,7 @@
 #include "taskgraph/moving/communication_plan.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "sim/base/allocated_bytes.h"
 #include "taskgraph/moving/expert_loads.h"
@@ -174,6 +175,12 @@ std::vector<LaneUse> added_up_sorted(std::vector<LaneUse> uses) {
 
 }  // namespace
 
+Nanoseconds longest_hold(std::span<const LaneUse> lanes) {
+  Nanoseconds longest = 0;
+  for (const LaneUse& use : lanes) longest = std::max(longest, use.hold);
+  return longest;
+}
+
 std::vector<LaneUse> added_up(std::span<const LaneUse> uses, std::size_t num_lanes) {
   constexpr std::size_t kSparse = 32;  // times as many lanes: sorting the uses takes less time
   if (uses.size() * kSparse < num_lanes) return added_up_sorted({uses.begin(), uses.end()});
@@ -279,11 +286,19 @@ CommunicationPlan plan_communication(std::span<const LayoutId> terms, LayoutId t
 // The pieces of a step are of two sizes at most.
 std::vector<LaneUse> lane_loads(std::span<const LayoutId> terms, LayoutId target, std::int64_t element_bytes,
                                 Bytes largest_piece, const LayoutTable& layouts, CommunicationPrices& prices,
-                                GatherBy gathers) {
+                                GatherBy gathers, const CollectiveVisit& visit) {
   const std::vector<Redistribution> together =
       redistributions_of(terms, target, element_bytes, false, layouts, prices, StepContents::LeaveOut);
-  if (terms.size() > 1 && together.front().has_sends())
-    return plan_communication(terms, target, element_bytes, largest_piece, layouts, prices, 1, gathers).loads;
+  const auto tell = [&](Collective kind, std::span<const DeviceId> group, std::span<const LaneUse> lanes,
+                        std::int64_t times) {
+    if (visit && kind != Collective::Send) visit(group, longest_hold(lanes), times);
+  };
+  if (terms.size() > 1 && together.front().has_sends()) {
+    CommunicationPlan plan =
+        plan_communication(terms, target, element_bytes, largest_piece, layouts, prices, 1, gathers);
+    for (const CommunicationTask& task : plan.tasks) tell(task.kind, task.group, task.lanes, 1);
+    return std::move(plan.loads);
+  }
   std::vector<LaneUse> uses;
   for (const Redistribution& r : together) {
     for (const RedistributionStep& step : r.steps) {
@@ -295,6 +310,7 @@ std::vector<LaneUse> lane_loads(std::span<const LayoutId> terms, LayoutId target
         const CollectiveTime& time = time_of(step.kind, step.group, Bytes(bytes), gathers, prices);
         const std::size_t first = uses.size();
         append_rounded(time.lanes, to_nanoseconds(time.duration), uses);
+        tell(step.kind, step.group, std::span(uses).subspan(first), times);
         for (std::size_t u = first; u < uses.size(); ++u) uses[u].hold *= times;
       }
     }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -20,6 +21,9 @@ struct PricedTask {
   std::vector<DeviceId> group;
 };
 PricedTask priced_task(Collective kind, std::vector<DeviceId> group, Bytes size, CommunicationPrices& prices);
+
+/// How long the bytes of a task move: the most that it holds a lane.
+Nanoseconds longest_hold(std::span<const LaneUse> lanes);
 
 /// Sums the holds of each lane; ascending by lane.
 std::vector<LaneUse> added_up(std::span<const LaneUse> uses, std::size_t num_lanes);
@@ -121,10 +125,14 @@ CommunicationPlan plan_communication(std::span<const LayoutId> terms, LayoutId t
                                      const LayoutTable& layouts, CommunicationPrices& prices, double load = 1,
                                      GatherBy gathers = GatherBy::AllGather);
 
-/// CommunicationPlan::loads of that plan, without making its tasks.
+/// Takes a group of devices, the longest_hold() of a collective among them, and how many such there are.
+using CollectiveVisit =
+    std::function<void(std::span<const DeviceId> group, Nanoseconds moving, std::int64_t times)>;
+
+/// CommunicationPlan::loads of that plan, without making its tasks. Visits its tasks that are no messages.
 std::vector<LaneUse> lane_loads(std::span<const LayoutId> terms, LayoutId target, std::int64_t element_bytes,
                                 Bytes largest_piece, const LayoutTable& layouts, CommunicationPrices& prices,
-                                GatherBy gathers = GatherBy::AllGather);
+                                GatherBy gathers = GatherBy::AllGather, const CollectiveVisit& visit = {});
 
 /// The plan that carries out the redistribution of a sum.
 CommunicationPlan plan_of(const Redistribution& redistribution, LayoutId target, std::int64_t element_bytes,

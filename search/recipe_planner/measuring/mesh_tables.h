@@ -78,9 +78,10 @@ class MeshTables {
   [[nodiscard]] CommunicationPlans& plans() { return plans_; }
   /// Of a plan that is not kept.
   [[nodiscard]] std::vector<LaneUse> loads(const LayoutIds& terms, LayoutId target, DataType type,
-                                           Bytes largest_piece, GatherBy gathers = GatherBy::AllGather) {
+                                           Bytes largest_piece, GatherBy gathers = GatherBy::AllGather,
+                                           const CollectiveVisit& visit = {}) {
     return lane_loads(terms, target, bytes_per_element(type), largest_piece, layouts_, prices_.local(),
-                      gathers);
+                      gathers, visit);
   }
 
  private:

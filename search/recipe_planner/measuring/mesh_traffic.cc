@@ -7,31 +7,51 @@ namespace {
 
 void lower_one(PartTraffic& traffic, const PartTraffic& other) {
   traffic = {std::min(traffic.each, other.each), std::min(traffic.once, other.once),
-             std::min(traffic.at_end, other.at_end)};
+             std::min(traffic.at_end, other.at_end), std::min(traffic.lost_each, other.lost_each),
+             std::min(traffic.lost_once, other.lost_once)};
+}
+
+// Whether each copy gets the whole sum of gradients whose state is divided.
+bool sums_whole(const HeldByWeights& weights, const StateSharding& sharding) {
+  return !weights.summed.empty() && sharding.kind == StateSharding::Kind::Optimizer;
 }
 
 // Calls visit(lane, traffic) with what a part adds to a lane's traffic under a sharding.
 template <class Visit>
 void for_each_share(const HeldLanes& transfers, const HeldByWeights& weights, const StateSharding& sharding,
                     Visit visit) {
-  for (const auto& [lane, held] : transfers) visit(lane, PartTraffic{held, 0, 0});
-  for (const auto& [lane, held] : weights.whole) visit(lane, PartTraffic{0, held, held});
-  const bool summed = !weights.summed.empty() && sharding.kind == StateSharding::Kind::Optimizer,
-             broadcast = !weights.broadcast.empty() && !sharding.gathers_to_use();
-  for (const auto& [lane, held] : summed ? weights.summed : weights.divided)
-    visit(lane, sharding.each_microbatch() ? PartTraffic{held, 0, held} : PartTraffic{0, held, held});
+  for (const auto& [lane, held] : transfers) visit(lane, PartTraffic{.each = held});
+  for (const auto& [lane, held] : weights.whole) visit(lane, PartTraffic{.once = held, .at_end = held});
+  const bool broadcast = !weights.broadcast.empty() && !sharding.gathers_to_use();
+  for (const auto& [lane, held] : sums_whole(weights, sharding) ? weights.summed : weights.divided)
+    visit(lane, sharding.each_microbatch() ? PartTraffic{.each = held, .at_end = held}
+                                           : PartTraffic{.once = held, .at_end = held});
   for (const auto& [lane, held] : broadcast ? weights.broadcast : weights.gather) {
     if (sharding.gathers_to_use()) {
-      visit(lane, PartTraffic{(sharding.keep_gathered ? 1 : 2) * held, 0, 0});
+      visit(lane, PartTraffic{.each = (sharding.keep_gathered ? 1 : 2) * held});
     } else {
-      visit(lane, PartTraffic{0, held, sharding.gathers_before_use() ? 0 : held});
+      visit(lane, PartTraffic{.once = held, .at_end = sharding.gathers_before_use() ? 0 : held});
     }
   }
 }
 
+// Without what holds lanes.
+PartTraffic lost_to(const HeldByWeights& weights, const StateSharding& sharding, bool beside_backward) {
+  const HeldByWeights::Lost& lost = weights.lost;
+  PartTraffic made;
+  if (sharding.gathers_to_use()) made.lost_each += (sharding.keep_gathered ? 1 : 2) * lost.gather;
+  if (sharding.each_microbatch()) made.lost_each += lost.divided;
+  if (!beside_backward) return made;
+  made.lost_once += lost.whole;
+  if (!sharding.each_microbatch())
+    made.lost_once += sums_whole(weights, sharding) ? lost.summed : lost.divided;
+  return made;
+}
+
 void add(PartTraffic& traffic, const PartTraffic& other, std::int64_t times = 1) {
   traffic = {traffic.each + times * other.each, traffic.once + times * other.once,
-             traffic.at_end + times * other.at_end};
+             traffic.at_end + times * other.at_end, traffic.lost_each + times * other.lost_each,
+             traffic.lost_once + times * other.lost_once};
 }
 
 }  // namespace
@@ -42,9 +62,17 @@ void lower(MeshTraffic& traffic, const MeshTraffic& other) {
   for (std::size_t c = 0; c < traffic.of_class.size(); ++c) lower_one(traffic.of_class[c], other.of_class[c]);
 }
 
+bool reduces_beside_backward(const Recipe& recipe, const Runtime& runtime) {
+  const StateSharding& sharding = recipe.state_sharding;
+  if (sharding.each_microbatch()) return true;
+  if (recipe.pipeline > 1) return recipe.gradient_reduction() == GradientReduction::Overlapped;
+  return runtime.overlap == ReductionOverlap::Always ||
+         (runtime.overlap == ReductionOverlap::UnlessSharded && !sharding.any());
+}
+
 MeshTraffic on_busiest_lanes(const HeldByParts& transfers, const HeldByPartsWeights& weights,
                              const StateSharding& sharding, const ModelParts& parts,
-                             std::int64_t microbatches) {
+                             std::int64_t microbatches, bool beside_backward) {
   std::vector<std::int64_t> layers(parts.representative.size(), 0);  // by class
   for (const std::size_t number : parts.class_of) ++layers[number];
   std::vector<PartTraffic> all;  // by lane: of all layers
@@ -64,10 +92,10 @@ MeshTraffic on_busiest_lanes(const HeldByParts& transfers, const HeldByPartsWeig
       busiest([&](const PartTraffic& on_lane) { return microbatches * on_lane.each + on_lane.once; });
   const std::size_t at_end = busiest([](const PartTraffic& on_lane) { return on_lane.at_end; });
   const auto on_lanes = [&](std::size_t part) {
-    PartTraffic sum;
+    PartTraffic sum = lost_to(weights[part], sharding, beside_backward);
     for_each_share(transfers[part], weights[part], sharding, [&](std::size_t lane, const PartTraffic& share) {
-      if (lane == in_all) add(sum, {share.each, share.once, 0});
-      if (lane == at_end) add(sum, {0, 0, share.at_end});
+      if (lane == in_all) add(sum, {.each = share.each, .once = share.once});
+      if (lane == at_end) add(sum, {.at_end = share.at_end});
     });
     return sum;
   };

@@ -14,6 +14,9 @@ struct PartTraffic {
   Nanoseconds each = 0;    ///< by every microbatch
   Nanoseconds once = 0;    ///< by an iteration
   Nanoseconds at_end = 0;  ///< when the last backward has begun
+  /// Compute that each device loses to gradients and gathered weights beside it (Runtime::interference), to
+  /// those of every microbatch and to those of an iteration. What is gathered in forward is left out.
+  Nanoseconds lost_each = 0, lost_once = 0;
 };
 struct MeshTraffic {
   PartTraffic front, behind;
@@ -34,9 +37,13 @@ struct StageGroups {
 using HeldByParts = std::vector<HeldLanes>;
 using HeldByPartsWeights = std::vector<HeldByWeights>;
 
-/// On one lane for all parts: that which all layers hold longest.
+/// Whether the gradients that are reduced once an iteration are so beside backward.
+bool reduces_beside_backward(const Recipe& recipe, const Runtime& runtime);
+
+/// On one lane for all parts: that which all layers hold longest. `beside_backward`: see
+/// reduces_beside_backward().
 MeshTraffic on_busiest_lanes(const HeldByParts& transfers, const HeldByPartsWeights& weights,
                              const StateSharding& sharding, const ModelParts& parts,
-                             std::int64_t microbatches);
+                             std::int64_t microbatches, bool beside_backward);
 
 }  // namespace pipesim

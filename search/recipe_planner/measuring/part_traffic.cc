@@ -1,6 +1,7 @@
 #include "search/recipe_planner/measuring/part_traffic.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <span>
 
@@ -27,6 +28,41 @@ class LaneSums {
 
  private:
   std::vector<Nanoseconds> held_;  // by lane
+};
+
+// What collectives take from the compute of their devices: as when they are made, but that what each takes is
+// rounded down, and not what all of a layer do.
+class ComputeLosses {
+ public:
+  ComputeLosses(const Topology& topology, double share) : share_(share), lost_(topology.num_devices(), 0) {}
+
+  // To be called with what loads() visits.
+  [[nodiscard]] CollectiveVisit visit() {
+    if (share_ == 0) return {};
+    return [this](std::span<const DeviceId> group, Nanoseconds moving, std::int64_t times) {
+      add(group, moving, times);
+    };
+  }
+  [[nodiscard]] Nanoseconds least(const std::vector<bool>& devices) const {
+    Nanoseconds least = std::numeric_limits<Nanoseconds>::max();
+    for (std::size_t d = 0; d < devices.size(); ++d) {
+      if (devices[d]) least = std::min(least, lost_[d]);
+    }
+    return least == std::numeric_limits<Nanoseconds>::max() ? 0 : least;
+  }
+
+ private:
+  void add(std::span<const DeviceId> group, Nanoseconds moving, std::int64_t times) {
+    once_.assign(group.begin(), group.end());
+    std::ranges::sort(once_);
+    once_.erase(std::unique(once_.begin(), once_.end()), once_.end());
+    const Nanoseconds lost = times * static_cast<Nanoseconds>(static_cast<double>(moving) * share_);
+    for (const DeviceId device : once_) lost_[device.index()] += lost;
+  }
+
+  double share_;
+  std::vector<Nanoseconds> lost_;  // by device
+  std::vector<DeviceId> once_;
 };
 
 class PartTransfers : private PartOnMesh {
@@ -87,25 +123,44 @@ HeldByWeights held_by_weights(const PlacesByWeight& places, const StateSharding&
   const auto elements_of = [&](TensorId weight) { return tables.graph().tensor(weight).elements(); };
   std::int64_t largest = 0;
   for (const auto& [weight, at] : places) largest = std::max(largest, elements_of(weight));
-  LaneSums whole(tables.topology()), divided(tables.topology()), gather(tables.topology()),
-      summed(tables.topology()), broadcast(tables.topology());
+  // A device that holds a part of one weight of a part of the model holds a part of all: operators run on
+  // all devices of the group.
+  std::vector<bool> holders(tables.topology().num_devices(), false);
+  struct Sums {
+    LaneSums lanes;
+    ComputeLosses lost;
+  };
+  const Sums none{LaneSums(tables.topology()),
+                  ComputeLosses(tables.topology(), tables.runtime().interference)};
+  Sums whole = none, divided = none, gather = none, summed = none, broadcast = none;
+  const auto reduce = [&](const LayoutIds& gradients, LayoutId target, Sums& sums) {
+    sums.lanes.add(tables.loads(gradients, target, options.gradient_type, options.gradient_piece,
+                                GatherBy::AllGather, sums.lost.visit()));
+  };
   for (const auto& [weight, at] : places) {
     stop_if_late();
     if (elements_of(weight) < largest / kSmall) continue;
     const LayoutId home = tables.plans().home(at.needed);
     const LayoutId state =
         sharding.any() ? tables.plans().divided_home(home, at.gradients, sharding.group) : home;
-    (state == home ? whole : divided)
-        .add(tables.loads(at.gradients, state, options.gradient_type, options.gradient_piece));
+    for (const LayoutEntry& e : tables.layouts()[home].entries()) holders[e.device.index()] = true;
+    reduce(at.gradients, state, state == home ? whole : divided);
     if (state == home) continue;
     const DataType type = sharding.gather_type(tables.graph().tensor(weight).type);
-    gather.add(tables.loads(LayoutIds{state}, home, type, kWholePiece));
-    if (tables.runtime().broadcasts_weights)
-      broadcast.add(tables.loads(LayoutIds{state}, home, type, kWholePiece, GatherBy::Broadcast));
-    if (tables.runtime().sums_whole)
-      summed.add(tables.loads(at.gradients, home, options.gradient_type, options.gradient_piece));
+    const auto gather_by = [&](GatherBy way, Sums& sums) {
+      sums.lanes.add(tables.loads(LayoutIds{state}, home, type, kWholePiece, way, sums.lost.visit()));
+    };
+    gather_by(GatherBy::AllGather, gather);
+    if (tables.runtime().broadcasts_weights) gather_by(GatherBy::Broadcast, broadcast);
+    if (tables.runtime().sums_whole) reduce(at.gradients, home, summed);
   }
-  return {whole.lanes(), divided.lanes(), gather.lanes(), summed.lanes(), broadcast.lanes()};
+  return {whole.lanes.lanes(),
+          divided.lanes.lanes(),
+          gather.lanes.lanes(),
+          summed.lanes.lanes(),
+          broadcast.lanes.lanes(),
+          {whole.lost.least(holders), divided.lost.least(holders), gather.lost.least(holders),
+           summed.lost.least(holders)}};
 }
 
 }  // namespace pipesim

@@ -29,6 +29,11 @@ struct HeldByWeights {
   HeldLanes whole, divided, gather;
   HeldLanes summed;     ///< instead of `divided` under zero1, where Runtime::sums_whole says so
   HeldLanes broadcast;  ///< instead of `gather` where weights are gathered by broadcasts
+  /// Compute that each device loses to these, at least, where they run beside it (Runtime::interference).
+  struct Lost {
+    Nanoseconds whole = 0, divided = 0, gather = 0, summed = 0;
+  };
+  Lost lost;
 };
 /// `sharding`: any that divides the state as these weights'.
 HeldByWeights held_by_weights(const PlacesByWeight& places, const StateSharding& sharding,

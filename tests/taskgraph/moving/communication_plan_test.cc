@@ -2,6 +2,11 @@
 
 #include <gmock/gmock.h>
 
+#include <map>
+#include <span>
+#include <utility>
+#include <vector>
+
 #include "sim/base/errors.h"
 #include "tests/seeds.h"
 #include "tests/sim/random_graph.h"
@@ -105,7 +110,7 @@ TEST_F(CommunicationPlanning, SumsTermsUnlessApartIsCheaper) {
 }
 
 TEST_F(CommunicationPlanning, LoadsOfLanesNeedNoTasks) {
-  int cut = 0, of_terms = 0;
+  int cut = 0, of_terms = 0, collectives = 0;
   for_each_seed(400, [&](Rng& rng) {
     const std::vector<std::int64_t> shape{256, 510};
     std::vector<LayoutId> terms;
@@ -121,13 +126,25 @@ TEST_F(CommunicationPlanning, LoadsOfLanesNeedNoTasks) {
       for (const LaneUse& load : loads) list.emplace_back(load.lane, load.hold);
       return list;
     };
-    EXPECT_EQ(listed(lane_loads(terms, target, 4, piece, layouts_, prices_)), listed(whole.loads));
+    using Collectives = std::map<std::pair<std::vector<DeviceId>, Nanoseconds>, std::int64_t>;
+    Collectives visited, of_tasks;
+    const auto visit = [&](std::span<const DeviceId> group, Nanoseconds moving, std::int64_t times) {
+      visited[{{group.begin(), group.end()}, moving}] += times;
+    };
+    EXPECT_EQ(listed(lane_loads(terms, target, 4, piece, layouts_, prices_, GatherBy::AllGather, visit)),
+              listed(whole.loads));
+    for (const CommunicationTask& t : whole.tasks) {
+      if (t.kind != Collective::Send) ++of_tasks[{{t.group.begin(), t.group.end()}, longest_hold(t.lanes)}];
+    }
+    EXPECT_EQ(visited, of_tasks);
+    collectives += !visited.empty();
     of_terms += whole.term_by_term;
     cut += std::ranges::any_of(whole.tasks, [](const CommunicationTask& t) { return t.pieces > 1; });
   });
   if (std::getenv("PIPESIM_TEST_SEED") != nullptr) return;
   EXPECT_GT(cut, 10);
   EXPECT_GT(of_terms, 2);
+  EXPECT_GT(collectives, 10);
 }
 
 TEST_F(CommunicationPlanning, TasksCarryThePricesOfTheCostModel) {
