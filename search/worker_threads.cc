@@ -1,7 +1,9 @@
 #include "search/worker_threads.h"
 
+#include <tbb/info.h>
 #include <tbb/parallel_for.h>
 
+#include <algorithm>
 #include <atomic>
 
 #include "sim/base/deadline.h"
@@ -10,7 +12,9 @@ namespace pipesim {
 
 WorkerThreads::WorkerThreads(std::size_t threads)
     : count_(threads),
-      allowed_(tbb::global_control::max_allowed_parallelism, threads),
+      // The least of all that exist counts: one with few threads must not hold up others around it.
+      allowed_(tbb::global_control::max_allowed_parallelism,
+               std::max(threads, static_cast<std::size_t>(tbb::info::default_concurrency()))),
       arena_(static_cast<int>(threads)) {}
 
 void WorkerThreads::run(const std::vector<std::size_t>& numbers, const Run& run) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "sim/base/errors.h"
@@ -104,6 +105,26 @@ void TaskDag::check_lanes(TaskId task) const {
     if (!use.lane.valid()) fail("is of no lane");
     if (use.hold < 0) fail("is negative");
     if (use.hold > d) fail(fmt::format("exceeds the duration {} ns", d));
+  }
+}
+
+void TaskDag::retime(const TaskDag& like, std::span<const double> factors) {
+  if (like.num_tasks() != num_tasks() || factors.size() != num_tasks() || like.successors_ != successors_ ||
+      like.lane_uses_.size() != lane_uses_.size())
+    throw InternalError("retime: the graphs differ");
+  const auto scaled = [](Nanoseconds time, double factor) {
+    constexpr double kMost = 9e18;
+    const double made = static_cast<double>(time) * factor;
+    if (!(made >= 0 && made < kMost))
+      throw InternalError(fmt::format("retime: {} ns times {}", time, factor));
+    return static_cast<Nanoseconds>(std::llround(made));
+  };
+  for (std::size_t i = 0; i < factors.size(); ++i) {
+    tasks_[i].duration = scaled(like.tasks_[i].duration, factors[i]);
+    if (tasks_[i].lanes >= kNoLane) continue;
+    const LaneRow row = lane_rows_[static_cast<std::size_t>(kNoLane - 1 - tasks_[i].lanes)];
+    for (std::uint32_t use = row.first; use < row.first + row.count; ++use)
+      lane_uses_[use].hold = scaled(like.lane_uses_[use].hold, factors[i]);
   }
 }
 

@@ -56,6 +56,9 @@ class TaskDag {
   /// Throws InputError when the durations add up to more than int64 holds (292 years), so that no simulated
   /// time can overflow.
   void finish();
+  /// Makes durations and holds so many times those of `like`, by task, rounded to nanoseconds. Both must be
+  /// the same graph but for their times: InternalError otherwise, or where a factor is negative or no number.
+  void retime(const TaskDag& like, std::span<const double> factors);
   /// Throws InternalError when two tasks have the same key or a task names a lane twice.
   void check_unique() const;
 

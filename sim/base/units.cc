@@ -41,7 +41,8 @@ constexpr std::array kBandwidthUnits{UnitName{"B/s", 1},
                                      UnitName{"MiB/s", kKibi* kKibi},
                                      UnitName{"GiB/s", kKibi* kKibi* kKibi}};
 constexpr std::array kDurationUnits{UnitName{"ns", 1e-9}, UnitName{"us", 1e-6}, UnitName{"µs", 1e-6},
-                                    UnitName{"ms", 1e-3}, UnitName{"s", 1},     UnitName{"min", 60}};
+                                    UnitName{"ms", 1e-3}, UnitName{"s", 1},     UnitName{"min", 60},
+                                    UnitName{"h", 3600},  UnitName{"d", 86'400}};
 constexpr std::array kRateUnits{UnitName{"FLOP/s", 1}, UnitName{"MFLOP/s", 1e6}, UnitName{"GFLOP/s", 1e9},
                                 UnitName{"TFLOP/s", 1e12}, UnitName{"PFLOP/s", 1e15}};
 

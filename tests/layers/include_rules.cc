@@ -45,6 +45,8 @@ struct PackageRule {
 
 // The first rule whose headers match decides.
 const std::vector<PackageRule> kPackages = {
+    {"Boost.Beast's compression", R"(boost/beast/zlib/deflate_stream\.hpp)",
+     R"(tools/reports/page/packed_text\.cc)", "tools/reports/page/packed_text.cc"},
     {"Boost.Beast and Boost.CRC", R"(boost/(beast/zlib/inflate_stream|crc)\.hpp)",
      R"(tools/traces/trace_text\.cc)", "tools/traces/trace_text.cc"},
     {"Boost.Container", "boost/container/.*", R"(sim/base/small_vector\.h)", "sim/base/small_vector.h"},

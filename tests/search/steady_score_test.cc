@@ -27,7 +27,7 @@ constexpr Case kCases[] = {
     {"gpt:batch=8,layers=3,hidden=64,heads=4,sequence=16,vocab=100", "p100-4x4:2", 4, 128},
     {"gpt:batch=8,layers=4,hidden=64,heads=4,sequence=16,vocab=100", "levels:2@1GB/s,2@0.1GB/s", 2, 128},
     {"nmt:batch=8,steps=2,layers=2,hidden=32,embedded=32,vocab=64", "p100-4x4:1", 2, 96},
-    {"resnet50:batch=8,image=64", "levels:2@10GB/s,2@1GB/s", 2, 40}};
+    {"resnet50:batch=8,image=64", "levels:2@5GB/s,2@1GB/s", 2, 40}};
 
 std::int32_t microbatches_of(const Case& c) { return sanitized ? c.microbatches / 4 : c.microbatches; }
 

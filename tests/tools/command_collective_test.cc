@@ -59,14 +59,18 @@ TEST(CollectiveReport, HasTheTermsOfNcclTests) {
       EXPECT_EQ(row.time, expected.duration) << name;
       EXPECT_EQ(row.algorithm, expected.algorithm) << name;
       EXPECT_FALSE(row.measured);
-      EXPECT_EQ(row.algorithms.front().first, row.algorithm);
+      EXPECT_TRUE(
+          std::ranges::any_of(row.algorithms, [&](const auto& one) { return one.first == row.algorithm; }));
       EXPECT_NEAR(row.algorithm_bandwidth.value * row.time.value, static_cast<double>(row.size.value), 1e-3);
       const bool everybody = kind == Collective::AllReduce || kind == Collective::ReduceScatter ||
                              kind == Collective::AllGather || kind == Collective::AllToAll;
       const double sent =
           static_cast<double>(bytes_on_links(kind, n, whole)) / static_cast<double>(everybody ? n : n - 1);
       EXPECT_NEAR(row.bus_bandwidth.value * row.time.value, sent, 1) << name << " " << row.size.value;
-      EXPECT_LT(row.bus_bandwidth.value, 370.8e9) << name;
+      // Where the switch adds, a link carries the data once, and 2 (n - 1) / n times in a ring.
+      const double fastest =
+          370.8e9 * (row.algorithm == "NVLS" ? 2 * static_cast<double>(n - 1) / static_cast<double>(n) : 1);
+      EXPECT_LT(row.bus_bandwidth.value, fastest) << name;
     }
     EXPECT_GT(rows.back().bus_bandwidth, rows.front().bus_bandwidth) << name;
   }

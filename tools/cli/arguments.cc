@@ -196,6 +196,7 @@ Arguments::Arguments(const std::string& command, const std::vector<Option>& opti
   }
   check_count(command, operands, options, operands_);
   for (const Option& option : options) {
+    known_.insert(option.name);
     if (!option.default_value.empty()) values_.emplace(option.name, option.default_value);
   }
 }
@@ -205,6 +206,14 @@ void Arguments::refuse(const std::string& message) const { pipesim::refuse(comma
 Arguments Arguments::with_default(const std::string& option, const std::string& value) const {
   Arguments changed = *this;
   if (!given(option)) changed.values_[option] = value;
+  return changed;
+}
+
+Arguments Arguments::with(const std::string& option, const std::string& value) const {
+  Arguments changed = *this;
+  changed.values_[option] = value;
+  changed.all_values_[option] = {value};
+  changed.given_.insert(option);
   return changed;
 }
 

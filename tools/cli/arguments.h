@@ -79,6 +79,13 @@ class Arguments {
   /// The same, with another default value of an option that is not given.
   [[nodiscard]] Arguments with_default(const std::string& option, const std::string& value) const;
 
+  /// The same as if the option were given with this value, whatever it was.
+  [[nodiscard]] Arguments with(const std::string& option, const std::string& value) const;
+  /// Whether the command has such an option.
+  [[nodiscard]] bool knows(const std::string& option) const { return known_.contains(option); }
+  /// The values of all options, given or by default, by name.
+  [[nodiscard]] const std::map<std::string, std::string>& values() const { return values_; }
+
   [[nodiscard]] const std::vector<std::string>& operands() const { return operands_; }
 
   /// Throws a UsageError `COMMAND: MESSAGE; see "pipesim help COMMAND"`.
@@ -93,7 +100,7 @@ class Arguments {
   std::vector<std::string> words_;
   std::map<std::string, std::string> values_;                   ///< flags that are given have the value ""
   std::map<std::string, std::vector<std::string>> all_values_;  ///< as given
-  std::set<std::string> given_;
+  std::set<std::string> given_, known_;
   std::vector<std::string> operands_;
 };
 

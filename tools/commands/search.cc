@@ -18,7 +18,7 @@
 #include "tools/commands/options/planner_options.h"
 #include "tools/commands/options/search_options.h"
 #include "tools/commands/options/shared_options.h"
-#include "tools/commands/planner_search.h"
+#include "tools/commands/planning/planner_search.h"
 #include "tools/commands/search_report.h"
 #include "tools/inputs/calibration_use.h"
 #include "tools/inputs/model_and_topology.h"

@@ -36,27 +36,6 @@ struct SimulateRun {
   bool json;
 };
 
-// "15T", "300B", or a plain number.
-double tokens_of(const Arguments& a) {
-  const std::string& text = a.text("tokens");
-  constexpr std::array<std::pair<char, double>, 4> kUnits{{{'K', 1e3}, {'M', 1e6}, {'B', 1e9}, {'T', 1e12}}};
-  std::string number = text;
-  double unit = 1;
-  for (const auto& [letter, times] : kUnits) {
-    if (number.empty() || std::toupper(static_cast<unsigned char>(number.back())) != letter) continue;
-    number.pop_back();
-    unit = times;
-    break;
-  }
-  double value = 0;
-  const char* const end = number.data() + number.size();
-  const auto [stopped, error] = std::from_chars(number.data(), end, value);
-  if (error != std::errc() || stopped != end || !(value > 0) || value * unit > 1e18)
-    throw UsageError(
-        fmt::format("--tokens \"{}\", allowed: a number above 0, with K, M, B or T, such as 15T", text));
-  return value * unit;
-}
-
 SimulateRun simulate_run_of(const Arguments& a, std::ostream& err) {
   for (const char* file : {"output", "trace", "dot"}) {
     if (a.has(file)) require_writable(a.text(file));

@@ -42,7 +42,9 @@ const char* const kTopologyDetails =
     "four of its GPUs; docs/files.md says more. "
     "levels:4@10GB/s,2@1.25GB/s means "
     "two groups of four devices, with 10 GB/s within a group and 1.25 GB/s between groups. FILE.json is a "
-    "topology file; `pipesim topologies NAME --json` prints one.";
+    "topology file; `pipesim topologies NAME --json` prints one. NAME+NAME joins nodes of several kinds, and "
+    "TOPOLOGY+PATH=VALUE changes a figure, as in dgx-h100:2+inter_node.bandwidth=25Gb/s; whatif --list "
+    "names the figures.";
 
 namespace {
 
@@ -357,11 +359,7 @@ std::string profile_note(const std::string& model) {
 
 Topology open_topology(const std::string& text) {
   std::error_code ignored;
-  // Bandwidths contain slashes, too.
-  const bool levels = text.starts_with("levels:");
-  if (!levels && (looks_like_a_path(text) || std::filesystem::exists(text, ignored)))
-    return load_topology(text);
-  return make_topology(text);
+  return std::filesystem::exists(text, ignored) ? load_topology(text) : make_topology(text);
 }
 
 void require_recompute(const OperatorGraph& graph, const Recompute& recompute, bool with_stages) {

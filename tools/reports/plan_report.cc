@@ -126,16 +126,6 @@ Nanoseconds time_of_hosts(const SimulatedPart& part, const CriticalPath& path) {
   return time;
 }
 
-TrainingRates rates_of(const PlanContents& contents, Nanoseconds iteration) {
-  const Recomputation& recomputation = contents.recomputation();
-  const TrainingWork work =
-      training_work(contents.graph(), [&](OperatorId op) { return recomputation.again(op); });
-  if (work.tokens == 0 || !contents.versions().trained()) return {};
-  const double rate = contents.options().microbatches / seconds(iteration);
-  return {rate * static_cast<double>(work.tokens), rate * work.model_flops, rate * work.hardware_flops,
-          peak_rate(contents.graph(), contents.costs().topology()).value};
-}
-
 PlanReport report_part(Evaluator& evaluator, const BoundStrategy& strategy, const Evaluation& evaluation,
                        std::vector<DeviceMemory> memory) {
   PlanReport report;
@@ -148,7 +138,7 @@ PlanReport report_part(Evaluator& evaluator, const BoundStrategy& strategy, cons
   report.samples_per_second =
       static_cast<double>(samples_per_iteration(evaluator.graph(), evaluator.contents().options())) /
       seconds(evaluation.time);
-  report.rates = rates_of(evaluator.contents(), evaluation.time);
+  report.rates = training_rates(evaluator.contents(), evaluation.time);
   report.num_tasks = part.dag().num_tasks();
   const std::vector<std::int64_t> alike = part.devices_alike();
   report.simulated_devices = std::ranges::count_if(alike, [](std::int64_t n) { return n > 0; });
@@ -177,6 +167,16 @@ PlanReport report_part(Evaluator& evaluator, const BoundStrategy& strategy, cons
 }
 
 }  // namespace
+
+TrainingRates training_rates(const PlanContents& contents, Nanoseconds iteration) {
+  const Recomputation& recomputation = contents.recomputation();
+  const TrainingWork work =
+      training_work(contents.graph(), [&](OperatorId op) { return recomputation.again(op); });
+  if (work.tokens == 0 || !contents.versions().trained()) return {};
+  const double rate = contents.options().microbatches / seconds(iteration);
+  return {rate * static_cast<double>(work.tokens), rate * work.model_flops, rate * work.hardware_flops,
+          peak_rate(contents.graph(), contents.costs().topology()).value};
+}
 
 PlanReport report_plan(Evaluator& evaluator, const BoundStrategy& strategy) {
   std::vector<DeviceMemory> memory;

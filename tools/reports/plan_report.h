@@ -20,6 +20,9 @@ struct TrainingRates {
   double peak_flops_per_second = 0;                                  ///< of all devices
 };
 
+/// Those of an iteration of the plan; none of a plan that does not train.
+TrainingRates training_rates(const PlanContents& contents, Nanoseconds iteration);
+
 /// The figures of one simulated plan, for people and scripts.
 struct PlanReport {
   Nanoseconds iteration_time = 0;  ///< as Evaluation::time

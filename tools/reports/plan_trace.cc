@@ -73,11 +73,16 @@ void name_stages(Evaluator& e, std::vector<std::string>& processes) {
 
 }  // namespace
 
+std::vector<std::string> owners_of_lanes(Evaluator& evaluator) {
+  std::vector<std::string> processes = processes_of_lanes(evaluator.topology());
+  name_stages(evaluator, processes);
+  return processes;
+}
+
 std::string trace_of(Evaluator& evaluator) {
   const TaskGraph& tasks = evaluator.task_graph();
   const Topology& topology = evaluator.topology();
-  std::vector<std::string> processes = processes_of_lanes(topology);
-  name_stages(evaluator, processes);
+  const std::vector<std::string> processes = owners_of_lanes(evaluator);
   const auto communicates = [&](TaskId t) { return is_communication(tasks.labels[t.index()].kind); };
   TraceLabels labels;
   labels.process = [&](LaneId lane) { return processes[lane.index()]; };

@@ -1,11 +1,17 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "search/evaluator.h"
 #include "sim/explain.h"
 
 namespace pipesim {
+
+/// By lane of the topology: the device that computes there or that the link leaves, in a pipeline with its
+/// stages ("gpu0 (stages 0, 4)"); "network" for links between switches, and a bus by its name. The evaluator
+/// must have a labelled task graph.
+std::vector<std::string> owners_of_lanes(Evaluator& evaluator);
 
 /// The evaluator's labelled task graph and timeline as a Chrome trace: devices as processes with their
 /// compute lane and the links that leave them as threads, other links under "network"; arrows along

@@ -11,6 +11,7 @@
 
 #include "sim/base/errors.h"
 #include "sim/base/suggest.h"
+#include "topologies/changes/topology_changes.h"
 #include "topologies/files/topology_json.h"
 #include "topologies/levels.h"
 #include "topologies/presets/cpu.h"
@@ -98,25 +99,40 @@ void check_gpus(const TopologyPreset& preset, std::int64_t gpus, const std::stri
                                  preset.devices_per_node));
 }
 
+// Nodes of one preset, as a text asks for them.
+struct PresetNodes {
+  const TopologyPreset* preset = nullptr;
+  std::int64_t nodes = 1;
+  PresetOptions options;
+};
+
 // `size`: "N", "key=value,…", or both with a comma.
-Topology sized_topology(const TopologyPreset& preset, std::string_view size, std::string_view whole) {
+PresetNodes sized_nodes(const TopologyPreset& preset, std::string_view size, std::string_view whole) {
   const std::size_t comma = size.find(',');
   const std::string_view first = size.substr(0, comma);
   if (first.find('=') != std::string_view::npos)
-    return preset_topology(preset, preset.default_nodes, parse_preset_options(size, whole));
+    return {&preset, preset.default_nodes, parse_preset_options(size, whole)};
   const std::int64_t nodes = parse_node_count(first, whole, most_nodes(preset));
-  if (comma == std::string_view::npos) return preset_topology(preset, nodes);
-  return preset_topology(preset, nodes, parse_preset_options(size.substr(comma + 1), whole));
+  if (comma == std::string_view::npos) return {&preset, nodes, {}};
+  return {&preset, nodes, parse_preset_options(size.substr(comma + 1), whole)};
+}
+
+// Nothing where no preset has this name.
+std::optional<PresetNodes> preset_nodes(std::string_view text) {
+  const std::size_t colon = text.find(':');
+  for (const TopologyPreset& preset : topology_presets()) {
+    if (preset.name != text.substr(0, colon)) continue;
+    if (colon == std::string_view::npos) return PresetNodes{&preset, preset.default_nodes, {}};
+    return sized_nodes(preset, text.substr(colon + 1), text);
+  }
+  return std::nullopt;
 }
 
 Topology named_topology(std::string_view text) {
+  if (const auto asked = preset_nodes(text))
+    return preset_topology(*asked->preset, asked->nodes, asked->options);
   const std::size_t colon = text.find(':');
   const std::string name(text.substr(0, colon));
-  for (const TopologyPreset& preset : topology_presets()) {
-    if (preset.name != name) continue;
-    if (colon == std::string_view::npos) return preset_topology(preset, preset.default_nodes);
-    return sized_topology(preset, text.substr(colon + 1), text);
-  }
   if (name == "cpu")
     return cpu_topology(
         colon == std::string_view::npos ? 2 : parse_node_count(text.substr(colon + 1), text, max_devices));
@@ -126,6 +142,55 @@ Topology named_topology(std::string_view text) {
       "threads of a host), presets also as NAME:N,gpus=4,network=rail, levels:4@10GB/s,2@1.25GB/s, "
       "or a .json file",
       text, did_you_mean(name, names), list_names(names)));
+}
+
+Topology unchanged_topology(std::string_view text) {
+  if (text.starts_with("levels:")) return levels_topology(text);
+  std::error_code ignored;
+  if (text.ends_with(".json") || text.find('/') != std::string_view::npos ||
+      std::filesystem::is_regular_file(text, ignored))
+    return load_topology(std::string(text));
+  return named_topology(text);
+}
+
+// Nodes of several presets on one network.
+Topology joined_topology(const std::vector<std::string_view>& texts, std::string_view whole) {
+  std::vector<PresetNodes> groups;
+  std::int64_t nodes = 0;
+  std::string sources;
+  for (const std::string_view text : texts) {
+    const auto group = preset_nodes(text);
+    if (!group)
+      throw InputError(
+          fmt::format("topology \"{}\": found \"{}\" among nodes that are joined by +, allowed: presets, {}",
+                      whole, text, list_names(preset_names())));
+    if (group->options.network != NetworkOptions{})
+      throw InputError(fmt::format(
+          "topology \"{}\": network is given for \"{}\", nodes that are joined by + have one switch", whole,
+          text));
+    check_gpus(*group->preset, group->options.gpus, std::string(text));
+    nodes += group->nodes;
+    if (group->nodes < 1 || nodes > max_devices / group->preset->devices_per_node)
+      throw InputError(fmt::format("topology \"{}\": found {} nodes, allowed 1 to {}", whole, group->nodes,
+                                   most_nodes(*group->preset)));
+    sources += (sources.empty() ? "" : "; ") + group->preset->source;
+    groups.push_back(*group);
+  }
+  TopologyDraft draft(std::string(whole), sources);
+  const Network network(draft, {}, NetworkNodes{nodes, 1, 1}, std::string(whole));
+  std::int64_t n = 0;
+  for (const PresetNodes& group : groups) {
+    for (std::int64_t i = 0; i < group.nodes; ++i, ++n) {
+      const std::string node = fmt::format("node{}", n);
+      BoxPlace place;
+      place.node = draft.add_node(node);
+      place.prefix = node + ".";
+      place.gpus = static_cast<std::int32_t>(group.options.gpus);
+      place.network = network.switches_of(n);
+      group.preset->add_box(draft, place);
+    }
+  }
+  return Topology(std::move(draft).finish());
 }
 
 }  // namespace
@@ -168,11 +233,29 @@ Topology preset_topology(const TopologyPreset& preset, std::int64_t nodes, const
 }
 
 Topology make_topology(std::string_view text) {
-  if (text.starts_with("levels:")) return levels_topology(text);
   std::error_code ignored;
-  if (text.ends_with(".json") || std::filesystem::is_regular_file(text, ignored))
-    return load_topology(std::string(text));
-  return named_topology(text);
+  if (text.find('+') == std::string_view::npos || std::filesystem::is_regular_file(text, ignored))
+    return unchanged_topology(text);
+  std::vector<std::string_view> nodes, changes;
+  for (std::size_t end = 0, from = 0; end != std::string_view::npos; from = end + 1) {
+    end = text.find('+', from);
+    const std::string_view part = text.substr(from, end - from);
+    // Options of a preset stand behind a colon, but so do names in "slow:gpu3=2".
+    const bool is_change = part.find('=') != std::string_view::npos && !preset_nodes(part);
+    (is_change ? changes : nodes).push_back(part);
+  }
+  if (nodes.empty())
+    throw InputError(fmt::format("topology \"{}\" begins with a change, allowed: NAME+CHANGE", text));
+  const Topology topology =
+      nodes.size() == 1 ? unchanged_topology(nodes.front()) : joined_topology(nodes, text);
+  if (changes.empty()) return topology;
+  TopologyParts parts = topology.parts();
+  for (const std::string_view change : changes) {
+    const std::size_t equals = change.find('=');
+    change_topology(parts, change.substr(0, equals), change.substr(equals + 1));
+  }
+  parts.name = text;
+  return Topology(std::move(parts));
 }
 
 }  // namespace pipesim

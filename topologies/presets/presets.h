@@ -35,7 +35,9 @@ Topology preset_topology(const TopologyPreset& preset, std::int64_t nodes, const
 
 /// A topology from what a person writes: a preset's name, "NAME:N" for N of its nodes, "NAME:N,key=value,…"
 /// for other nodes or another network (see preset_options.h), "cpu:N" (see cpu.h),
-/// "levels:4@10GB/s,2@1.25GB/s" (see levels.h), or a JSON file (a path that ends in .json or exists).
+/// "levels:4@10GB/s,2@1.25GB/s" (see levels.h), or a JSON file (a path that ends in .json, has a slash or
+/// exists). "NAME:N+NAME:N" are nodes of several presets on one ideal network. Behind any of them,
+/// "+PATH=VALUE" changes a figure (changes/topology_changes.h), one after the other.
 /// InputError with "did you mean" otherwise.
 Topology make_topology(std::string_view text);
 

@@ -223,7 +223,7 @@ TEST(RecipeBounds, AreNeverAboveTheSimulationWithInterference) {
   std::set<std::string> schedules;
   for (const char* runtime :
        {"pipesim:interference=0.5", "pipesim:interference=1", "torch-compile",
-        "nanotron:module=1us,backward=1us,kernel=0us,collective=1us,interference=0.9"}) {
+        "pipesim:interference=0.7,updates=together,sharded-sums=whole,sharded-weights=broadcast"}) {
     const Shares shares = expect_below_simulation(100, parse_runtime(runtime), schedules);
     RecordProperty(runtime, std::to_string(shares.time));
     if (shares.number < 50) return;  // a single seed

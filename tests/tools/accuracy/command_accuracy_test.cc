@@ -167,7 +167,7 @@ TEST(Accuracy, SaysWhatIsWrongWithRunsOfOnesOwn) {
           ":2: column \"batch\": found \"x\", allowed: a whole number, or nothing");
   refused(head + "gpt2,dgx-a100,dp8,64,-1 s,\n",
           ":2: column \"time\": \"-1 s\" is not a duration: it is negative; write a number and one of ns, "
-          "us, µs, ms, s, min, like \"3 us\"");
+          "us, µs, ms, s, min, h, d, like \"3 us\"");
   refused(head + "gpt2,dgx-a100,dp8,64,1 s,12\n",
           ":2: column \"memory\": \"12\" is not a size in bytes: the unit is missing; write a number and one "
           "of B, kB, MB, GB, TB, KiB, MiB, GiB, TiB, like \"16 GB\"");

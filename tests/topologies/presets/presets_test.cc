@@ -83,7 +83,7 @@ TEST(Presets, Dgx1FollowsThePublishedCubeMesh) {
       const Route route = t.route(DeviceId(a), DeviceId(b));
       if (kLinks[a][b] > 0) {
         EXPECT_EQ(route.lanes.size(), 1u) << a << " " << b;
-        EXPECT_DOUBLE_EQ(route.bandwidth.value, kLinks[a][b] * 22.4e9) << a << " " << b;
+        EXPECT_DOUBLE_EQ(route.bandwidth.value, kLinks[a][b] * 23.5e9) << a << " " << b;
       } else {
         EXPECT_EQ(route.lanes.size(), 5u) << a << " " << b;
         EXPECT_DOUBLE_EQ(route.bandwidth.value, 6e9) << a << " " << b;
@@ -98,7 +98,7 @@ TEST(Presets, RatesBetweenPairs) {
   EXPECT_DOUBLE_EQ(gigabytes_per_second(make_topology("p100-4x4"), "node0.gpu0", "node3.gpu0"), 12);
   EXPECT_DOUBLE_EQ(gigabytes_per_second(make_topology("k80-16x4"), "node0.gpu0", "node0.gpu2"), 12);
   EXPECT_DOUBLE_EQ(gigabytes_per_second(make_topology("k80-16x4"), "node0.gpu0", "node9.gpu2"), 6.5);
-  EXPECT_DOUBLE_EQ(gigabytes_per_second(make_topology("dapple-a"), "node0.gpu0", "node0.gpu4"), 44.8);
+  EXPECT_DOUBLE_EQ(gigabytes_per_second(make_topology("dapple-a"), "node0.gpu0", "node0.gpu4"), 47);
   EXPECT_DOUBLE_EQ(gigabytes_per_second(make_topology("dapple-a"), "node0.gpu0", "node1.gpu0"), 2.6);
   EXPECT_DOUBLE_EQ(gigabytes_per_second(make_topology("dapple-b"), "node0.gpu0", "node1.gpu0"), 2.6);
   EXPECT_DOUBLE_EQ(gigabytes_per_second(make_topology("dapple-c"), "node0.gpu0", "node1.gpu0"), 1.15);

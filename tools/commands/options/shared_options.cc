@@ -3,6 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <utility>
 
 #include "search/baselines/baselines.h"
 #include "sim/base/cores.h"
@@ -253,6 +257,26 @@ Runtime runtime_of(const Arguments& arguments) {
 
 Runtime runtime_of_recipes(const Arguments& arguments, const Topology& topology) {
   return arguments.has("runtime") ? runtime_of(arguments) : runtime_for_recipes(topology);
+}
+
+double tokens_of(const Arguments& a) {
+  const std::string& text = a.text("tokens");
+  constexpr std::array<std::pair<char, double>, 4> kUnits{{{'K', 1e3}, {'M', 1e6}, {'B', 1e9}, {'T', 1e12}}};
+  std::string number = text;
+  double unit = 1;
+  for (const auto& [letter, times] : kUnits) {
+    if (number.empty() || std::toupper(static_cast<unsigned char>(number.back())) != letter) continue;
+    number.pop_back();
+    unit = times;
+    break;
+  }
+  double value = 0;
+  const char* const end = number.data() + number.size();
+  const auto [stopped, error] = std::from_chars(number.data(), end, value);
+  if (error != std::errc() || stopped != end || !(value > 0) || value * unit > 1e18)
+    throw UsageError(
+        fmt::format("--tokens \"{}\", allowed: a number above 0, with K, M, B or T, such as 15T", text));
+  return value * unit;
 }
 
 Option json_option() {

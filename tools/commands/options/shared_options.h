@@ -63,6 +63,8 @@ Option runtime_option();
 Runtime runtime_of(const Arguments& arguments);
 /// The same; without it that of runtime_for_recipes().
 Runtime runtime_of_recipes(const Arguments& arguments, const Topology& topology);
+/// --tokens: "15T", "300B", or a plain number. UsageError otherwise.
+double tokens_of(const Arguments& arguments);
 /// --json.
 Option json_option();
 /// Names as choices without meanings.

@@ -52,6 +52,7 @@ Subject subject_of_recipe(const std::string& command, const Arguments& a, std::o
       command == "execute" ? Runtime() : with_policies(runtime_of_recipes(a, s.topology), recipe);
   require_imbalance(s.graph, s.plan.options.imbalance);
   name_origin(run, a, s);
+  s.plan.recipe = recipe.str();
   apply_recipe(recipe, RecipeModel(s.graph), s.topology, s.plan);
   return s;
 }

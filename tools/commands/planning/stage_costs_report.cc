@@ -1,4 +1,4 @@
-#include "tools/commands/stage_costs_report.h"
+#include "tools/commands/planning/stage_costs_report.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "tools/commands/recipe_ranking.h"
+#include "tools/commands/planning/recipe_ranking.h"
 
 #include <fmt/format.h>
 

@@ -1,0 +1,99 @@
+#include "tools/commands/planning/planner_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "sim/base/deadline.h"
+#include "sim/base/errors.h"
+#include "sim/base/files.h"
+#include "tools/commands/options/shared_options.h"
+#include "tools/inputs/model_and_topology.h"
+#include "tools/inputs/recipe_run.h"
+
+namespace pipesim {
+namespace {
+
+PlannedPipeline propose(const PlanRequest& request, const PlannerRun& run) {
+  if (run.planner.searches) return search_auto(request, run.of_auto);
+  if (run.planner.name == "recipes") return propose_recipes(request);
+  const auto planner = std::ranges::find(planners(), run.planner.name, &Planner::name);
+  return planner != planners().end() ? planner->propose(request) : propose_exhaustively(request);
+}
+
+}  // namespace
+
+PlannerRun planner_run_of(const Arguments& a) {
+  if (a.given("set") && !a.has("model")) throw UsageError("search: --set needs --model");
+  for (const char* file : {"output", "checkpoint", "search-log"}) {
+    if (a.has(file)) require_writable(a.text(file));
+  }
+  const PlannerChoice& planner = *planner_of(a);
+  if (a.has("recipe") && !planner.searches)
+    throw UsageError(fmt::format("search: --recipe is a start of mcmc and auto, not of {}", planner.name));
+  Topology topology = topology_of(a);
+  std::optional<Recipe> recipe;
+  if (a.has("recipe")) recipe = recipe_of(a);
+  ModelRun model = recipe ? recipe_run_of(a, topology, *recipe) : model_run_of(a);
+  OperatorGraph graph = open_model(model.model);
+  require_recompute(graph, recompute_of(a), true);
+  PlanOptions options = plan_options_of(a, model);
+  require_imbalance(graph, options.imbalance);
+  AutoOptions of_auto = planner.searches ? auto_options_of(a) : AutoOptions{};
+  if (!a.given("seconds")) of_auto.seconds_of_search = of_auto.budget.seconds;
+  const bool by_recipes = planner.name == "recipes" || (planner.searches && has_recipes(graph));
+  if (by_recipes && !a.given("optimizer")) options.optimizer = Optimizer::Adam;
+  Runtime runtime = by_recipes ? runtime_of_recipes(a, topology) : runtime_of(a);
+  if (recipe) runtime = with_policies(std::move(runtime), *recipe);
+  if (recipe) options.recompute.kind = recipe->recompute;
+  if (recipe) options.gathered_inputs = recipe->gathered_inputs();
+  if (recipe) options.gradient_reduction = recipe->gradient_reduction();
+  if (recipe) options.state_sharding = recipe->state_sharding;
+  of_auto.recipe = std::move(recipe);
+  return {planner,
+          std::move(model),
+          std::move(graph),
+          a.text("topology"),
+          profile_note_of(a),
+          std::move(topology),
+          std::move(options),
+          planner_settings_of(a),
+          std::move(of_auto),
+          (planner.searches && !by_recipes) || a.given("seconds") ? search_budget_of(a).seconds : 0,
+          text_or_none(a, "calibration"),
+          text_or_none(a, "output"),
+          text_or_none(a, "search-log"),
+          std::move(runtime),
+          a.given("json")};
+}
+
+PlannedPipeline propose_in_time(const PlanRequest& request, const PlannerRun& run, const SearchTime& time) {
+  const Deadline until = time.search();
+  const KeepTo keep(until);
+  try {
+    return propose(request, run);
+  } catch (const OutOfTime&) {
+    throw InputError(fmt::format("{}: no plan was found in the {} s of --seconds; allow more",
+                                 run.planner.name, run.seconds));
+  }
+}
+
+PlanRequest request_of(const PlannerRun& run, const CostModel& costs) {
+  PlanRequest request{run.graph, costs, run.options, {}, {}, run.settings, {}};
+  request.with_batch = [&](std::int64_t batch) { return open_model(with_batch(run.model.model, batch)); };
+  request.with_parts = [&](std::int64_t batch, std::int64_t parts) {
+    return open_model(with_batch(with_zigzag(run.model.model, run.graph, parts), batch));
+  };
+  request.takes_batch = [&](std::int64_t batch) {
+    try {
+      (void)with_batch(run.model.model, batch);
+    } catch (const InputError&) {
+      return false;
+    }
+    return true;
+  };
+  return request;
+}
+
+}  // namespace pipesim

@@ -1,0 +1,480 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <ostream>
+#include <set>
+
+#include "sim/base/cores.h"
+#include "sim/base/errors.h"
+#include "sim/base/files.h"
+#include "sim/base/suggest.h"
+#include "tools/cli/command.h"
+#include "tools/cli/figures.h"
+#include "tools/cli/status_line.h"
+#include "tools/cli/table.h"
+#include "tools/commands/options/planner_options.h"
+#include "tools/commands/options/search_options.h"
+#include "tools/commands/options/shared_options.h"
+#include "tools/commands/options/subject_options.h"
+#include "tools/commands/whatif/plan_questions.h"
+#include "tools/commands/whatif/run_points.h"
+#include "tools/commands/whatif/varied_arguments.h"
+#include "tools/inputs/model_and_topology.h"
+#include "tools/searching/interrupt.h"
+#include "tools/whatif/study.h"
+
+namespace pipesim {
+
+std::vector<Option> whatif_options();
+
+namespace {
+
+constexpr std::size_t kMostUnasked = 100'000;  // points, without --yes
+constexpr std::size_t kMostPoints = 100'000'000;
+
+// Options that say how a study is run and told, not what it is of.
+const std::set<std::string>& options_of_runs() {
+  static const std::set<std::string> names{"vary", "output", "csv",   "resume",     "threads", "yes",
+                                           "json", "list",   "plans", "crossovers", "help"};
+  return names;
+}
+
+PointPlans plans_of(const Arguments& a) {
+  if (a.given("plans")) {
+    const std::string& name = a.choice("plans", {"same", "recipes", "search"});
+    return name == "same" ? PointPlans::Same : name == "recipes" ? PointPlans::Recipes : PointPlans::Search;
+  }
+  if (a.has("plan") || a.has("recipe") || a.has("baseline")) return PointPlans::Same;
+  return has_recipes(open_model(model_text_of(a))) ? PointPlans::Recipes : PointPlans::Search;
+}
+
+Arguments for_points(const Arguments& a, PointPlans plans) {
+  if (plans == PointPlans::Same) return a.with_default("algorithm", "auto");
+  if (a.has("plan") || a.has("baseline"))
+    throw UsageError(
+        fmt::format("whatif: --plans {} finds a plan for each point, so --{} does not go with it",
+                    name_of(plans), a.has("plan") ? "plan" : "baseline"));
+  if (plans == PointPlans::Recipes && a.has("recipe"))
+    throw UsageError(
+        "whatif: --plans recipes finds a recipe for each point, so --recipe does not go with it");
+  const Arguments made = plans == PointPlans::Recipes ? a.with("algorithm", "recipes") : a;
+  std::vector<std::string> planners;
+  for (const PlannerChoice& planner : planner_choices()) planners.emplace_back(planner.name);
+  (void)made.choice("algorithm", planners);
+  return made.with("threads", "1");
+}
+
+// What a study is of, as options of a command line.
+std::vector<std::string> words_of_study(const Arguments& a) {
+  std::vector<std::string> words;
+  for (const auto& [option, value] : a.values()) {
+    if (!a.given(option) || options_of_runs().contains(option)) continue;
+    for (const std::string& one : a.texts(option)) words.push_back(fmt::format("--{}={}", option, one));
+  }
+  return words;
+}
+
+// Values that no point could have: figures of topologies that can't be read.
+void check_axes(const Arguments& a, const std::vector<StudyAxis>& axes) {
+  std::set<std::string> paths;
+  for (const StudyAxis& axis : axes) {
+    if (!paths.insert(axis.path).second)
+      throw UsageError(fmt::format("whatif: --vary {} is given twice", axis.path));
+  }
+  for (const StudyAxis& axis : axes) {
+    for (const std::string& value : axis.values) {
+      const Arguments point = varied(a, axis.path, value);
+      const bool of_topology =
+          point.has("topology") && point.text("topology") != (a.has("topology") ? a.text("topology") : "");
+      if (of_topology) (void)open_topology(point.text("topology"));
+    }
+  }
+}
+
+Study new_study(const Arguments& a) {
+  Study study;
+  study.words = words_of_study(a);
+  study.plans = plans_of(a);
+  for (const std::string& text : a.texts("vary")) study.axes.push_back(parse_axis(text));
+  if (study.axes.empty()) a.refuse("--vary PATH=VALUES is missing; --list says what can be varied");
+  const std::size_t points = number_of_points(study.axes);
+  if (points > (a.given("yes") ? kMostPoints : kMostUnasked))
+    throw UsageError(fmt::format("whatif: the study has {} points, allowed: up to {}", points,
+                                 a.given("yes") ? fmt::format("{}", kMostPoints)
+                                                : fmt::format("{}, or more with --yes", kMostUnasked)));
+  study.points.resize(points);
+  return study;
+}
+
+void name_model(const Arguments& a, Study& study) {
+  if (a.has("plan")) {
+    const PlanFile file = PlanFile::load(a.text("plan"));
+    study.model = a.has("model") ? a.text("model") : file.model();
+  } else {
+    study.model = model_text_of(a);
+  }
+  study.model_fingerprint = open_model(study.model).fingerprint();
+}
+
+// What the command line says of a study that goes on must be what the file says.
+Arguments arguments_of(const Study& study, const Arguments& a, const std::string& file) {
+  const Arguments stored("whatif", whatif_options(), {}, study.words);
+  for (const auto& [option, value] : a.values()) {
+    if (!a.given(option) || options_of_runs().contains(option)) continue;
+    if (!stored.given(option) || stored.text(option) != value)
+      throw InputError(
+          fmt::format("{}: is a study with --{} {}, not {}; a study that goes on keeps what it is of", file,
+                      option, stored.has(option) ? stored.text(option) : "left out", value));
+  }
+  if (!a.texts("vary").empty())
+    throw UsageError("whatif: --resume and --vary exclude each other: the study says what it varies");
+  return stored;
+}
+
+// Tells how far it is, and writes the study now and then.
+class StudyKeeper {
+ public:
+  StudyKeeper(const Study& study, std::string file, std::ostream& err)
+      : study_(study),
+        file_(std::move(file)),
+        began_(Clock::now()),
+        done_before_(study.done()),
+        status_(err) {}
+
+  void point_done() {
+    if (status_.due()) show();
+    constexpr std::chrono::seconds kBetween{1};
+    if (!file_.empty() && Clock::now() > written_ + kBetween) write();
+  }
+  void write() {
+    if (file_.empty()) return;
+    write_file(file_, json_of(study_).dump(1) + "\n");
+    written_ = Clock::now();
+  }
+  void clear() { status_.clear(); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  void show() {
+    const std::size_t done = study_.done(), here = done - done_before_;
+    const double took = std::chrono::duration<double>(Clock::now() - began_).count();
+    const double left =
+        here == 0 ? 0 : took / static_cast<double>(here) * static_cast<double>(study_.points.size() - done);
+    status_.show(
+        fmt::format("{} of {} points, about {} left", done, study_.points.size(), pretty(Seconds(left))));
+  }
+
+  const Study& study_;
+  std::string file_;
+  Clock::time_point began_, written_;
+  std::size_t done_before_;
+  StatusLine status_;
+};
+
+int list_figures(const Arguments& a, Streams& streams) {
+  const std::vector<VariedFigure> figures = varied_figures(a);
+  if (a.given("json")) {
+    nlohmann::ordered_json list = nlohmann::ordered_json::array();
+    for (const VariedFigure& f : figures)
+      list.push_back({{"path", f.path}, {"now", f.now}, {"takes", f.takes}});
+    streams.out << nlohmann::ordered_json{{"figures", list}}.dump(2) << "\n";
+    return 0;
+  }
+  Table table({{"--vary"}, {"now"}, {"takes"}});
+  for (const VariedFigure& f : figures) table.add({f.path, f.now, f.takes});
+  streams.out << table.str();
+  return 0;
+}
+
+int threads_of_study(const Arguments& a) {
+  constexpr std::int64_t kMost = 1024;
+  return a.given("threads") ? static_cast<int>(a.integer("threads", 1, kMost)) : available_cores();
+}
+
+std::optional<NoisyTimes> noise_of(const Arguments& a) {
+  if (!a.has("noise")) {
+    for (const char* option : {"objective", "samples"}) {
+      if (a.given(option)) throw UsageError(fmt::format("whatif: --{} needs --noise", option));
+    }
+    return std::nullopt;
+  }
+  constexpr std::int64_t kMostSamples = 10'000'000;
+  NoisyTimes noise;
+  try {
+    noise.noise = parse_noise(a.text("noise"));
+    noise.objective_name = a.text("objective");
+    noise.objective = parse_objective(noise.objective_name);
+  } catch (const InputError& error) {
+    throw UsageError(fmt::format("whatif: {}", error.what()));
+  }
+  noise.samples = a.integer("samples", 2, kMostSamples);
+  noise.seed = static_cast<std::uint64_t>(a.integer("seed", 0, INT64_MAX));
+  return noise;
+}
+
+std::optional<Failures> failures_of(const Arguments& a) {
+  if (a.has("mtbf"))
+    return Failures{a.duration("mtbf"), a.duration("checkpoint-time"), a.duration("restart-time")};
+  for (const char* option : {"checkpoint-time", "restart-time"}) {
+    if (a.given(option)) throw UsageError(fmt::format("whatif: --{} needs --mtbf", option));
+  }
+  return std::nullopt;
+}
+
+int answer_of_plan(const Arguments& a, Streams& streams) {
+  const PlanQuestions questions{a.given("sensitivity"), noise_of(a), failures_of(a), threads_of_study(a),
+                                a.given("json")};
+  if (!questions.any())
+    a.refuse(
+        "--vary PATH=VALUES is missing, or --sensitivity, --noise or --mtbf; --list says what can be varied");
+  const Interrupt interrupt;
+  const PointPlans plans = plans_of(a);
+  const PointRunner runner({plans, std::nullopt, [&] { return interrupt.requested(); }});
+  answer(questions, runner.plan_of(for_points(a, plans)), streams.out);
+  return 0;
+}
+
+// What --target-time and --target-cost ask for.
+std::string target_text(const Arguments& a, const Study& study) {
+  if (!a.has("target-time") && !a.has("target-cost")) return "";
+  const double work = tokens_of(a);
+  const auto told = [&](const std::string& what, const std::optional<TrainingAtPoint>& found) {
+    if (!found) return fmt::format("{}: no point\n", what);
+    std::vector<std::string> values;
+    for (std::size_t i = 0; i < study.axes.size(); ++i)
+      values.push_back(fmt::format("{}={}", study.axes[i].path, study.value(found->point, i)));
+    return fmt::format(
+        "{}: {}, {} in {}{}\n", what, fmt::join(values, " "), study.points[found->point]->recipe,
+        pretty(Seconds(found->seconds)),
+        found->price ? fmt::format(", which cost {}", pretty_count(std::llround(*found->price))) : "");
+  };
+  std::string text = "\n";
+  if (a.has("target-time"))
+    text += told(fmt::format("the cheapest within {}", a.text("target-time")),
+                 cheapest_within(study, work, a.duration("target-time").value));
+  constexpr double kMost = 1e15;
+  if (a.has("target-cost"))
+    text += told(fmt::format("the fastest for {}", a.text("target-cost")),
+                 fastest_for(study, work, a.number("target-cost", 0, kMost)));
+  return text;
+}
+
+void check_targets(const Arguments& a) {
+  const bool target = a.has("target-time") || a.has("target-cost");
+  if (target && !a.has("tokens"))
+    throw UsageError(
+        "whatif: --target-time and --target-cost need --tokens N, the tokens (or samples) to train with");
+  if (target) (void)tokens_of(a);
+  if (a.has("target-time")) (void)a.duration("target-time");
+}
+
+int run_whatif(const Arguments& a, Streams& streams) {
+  for (const char* file : {"output", "csv"}) {
+    if (a.has(file)) require_writable(a.text(file));
+  }
+  check_targets(a);
+  if (a.given("list")) return list_figures(a, streams);
+  const bool resumed = a.has("resume");
+  if (!resumed && a.texts("vary").empty()) return answer_of_plan(a, streams);
+  for (const char* option : {"sensitivity", "mtbf"}) {
+    if (a.given(option))
+      throw UsageError(
+          fmt::format("whatif: --{} asks about one plan, so --vary does not go with it", option));
+  }
+  Study study = resumed ? read_study(a.text("resume")) : new_study(a);
+  const Arguments told = resumed ? arguments_of(study, a, a.text("resume")) : a;
+  const Arguments arguments = for_points(told, study.plans);
+  const std::optional<NoisyTimes> noise = noise_of(told);
+  study.objective = noise ? noise->objective_name : "";
+  const std::string model = study.model, fingerprint = study.model_fingerprint;
+  name_model(told, study);
+  if (resumed && fingerprint != study.model_fingerprint)
+    throw InputError(fmt::format("{}: the study is of a model with the fingerprint {}, {} has {} now",
+                                 a.text("resume"), fingerprint, model, study.model_fingerprint));
+  if (!resumed) check_axes(arguments, study.axes);
+  const std::string file = a.has("output") ? a.text("output") : resumed ? a.text("resume") : "";
+  const Interrupt interrupt;
+  const PointRunner runner({study.plans, noise, [&] { return interrupt.requested(); }});
+  StudyKeeper keeper(study, file, streams.err);
+  run_points(runner, arguments, study, threads_of_study(a), [&] { keeper.point_done(); });
+  if (!interrupt.requested() && a.given("crossovers"))
+    find_crossovers(runner, arguments, study, [&] { keeper.point_done(); });
+  keeper.clear();
+  keeper.write();
+  if (a.has("csv")) write_file(a.text("csv"), to_csv(study));
+  if (a.given("json")) {
+    streams.out << json_of(study).dump(2) << "\n";
+  } else {
+    streams.out << fmt::format("{}: {}, plans: {}\n\n", study.model,
+                               counted(static_cast<std::int64_t>(study.points.size()), "point"),
+                               name_of(study.plans))
+                << to_text(study) << target_text(a, study);
+  }
+  if (!interrupt.requested()) return 0;
+  constexpr int kInterrupted = 130;
+  streams.err << fmt::format("pipesim: interrupted, {} of {} points are done{}\n", study.done(),
+                             study.points.size(),
+                             file.empty() ? "; with -o FILE they would be kept"
+                                          : fmt::format("; pipesim whatif --resume {} goes on", file));
+  return kInterrupted;
+}
+
+}  // namespace
+
+std::vector<Option> whatif_options() {
+  std::vector<Option> options{
+      {.name = "vary",
+       .argument = "PATH=VALUES",
+       .default_value = "",
+       .help = "what to vary, and its values; may be repeated",
+       .repeated = true,
+       .details = "VALUES is a list (10,25,50Gb/s) or a range (1..64*2, 1..8+1). Values that have commas are "
+                  "separated by semicolons (recipe='tp8,pp2;tp4,pp4'). x2 multiplies what a figure is. Each "
+                  "combination is a point; the last --vary changes fastest.",
+       .group = OptionGroup::Search},
+      {.name = "plans",
+       .argument = "KIND",
+       .default_value = "",
+       .help = "where each point's plan comes from",
+       .details = "Left out: same, where --plan, --recipe or --baseline is given, else recipes, or search "
+                  "for models without recipes.",
+       .group = OptionGroup::Search,
+       .choices = {{"same", "the one that is given"},
+                   {"recipes", "the best recipe of each point"},
+                   {"search", "what --algorithm finds at each point"}}},
+      {.name = "crossovers",
+       .argument = "",
+       .default_value = "",
+       .help = "find where the kind of plan changes",
+       .group = OptionGroup::Search},
+      {.name = "sensitivity",
+       .argument = "",
+       .default_value = "",
+       .help = "what 10 % more of each figure would bring",
+       .details =
+           "Of one plan: for each rate and latency, how long today's critical path would be, and what a "
+           "simulation says.",
+       .group = OptionGroup::Search},
+      {.name = "noise",
+       .argument = "SPREADS",
+       .default_value = "",
+       .help = "let times vary from one iteration to the next",
+       .details =
+           "Any of operators=2%, links=10%, devices=3%, hosts=10% and stragglers=0.1%x1.5, with commas "
+           "between: "
+           "log-normal factors of mean 1 on each pass, transfer, device and launch, with these standard "
+           "deviations; and the probability that a device is 1.5 times as slow in an iteration.",
+       .group = OptionGroup::Search},
+      {.name = "samples",
+       .argument = "N",
+       .default_value = "500",
+       .help = "iterations with noise",
+       .group = OptionGroup::Search},
+      {.name = "objective",
+       .argument = "NAME",
+       .default_value = "p95",
+       .help = "by which recipes are chosen under noise",
+       .details =
+           "p95: the time that 95 % of iterations do not exceed; or mean. The ten best recipes without "
+           "noise are compared.",
+       .group = OptionGroup::Search},
+      {.name = "mtbf",
+       .argument = "TIME",
+       .default_value = "",
+       .help = "mean time between failures of one device",
+       .details = "Tells how often to write checkpoints, and how much of the time trains.",
+       .group = OptionGroup::Search},
+      {.name = "checkpoint-time",
+       .argument = "TIME",
+       .default_value = "30s",
+       .help = "that writing a checkpoint takes",
+       .group = OptionGroup::Search},
+      {.name = "restart-time",
+       .argument = "TIME",
+       .default_value = "5min",
+       .help = "from a failure until training goes on",
+       .group = OptionGroup::Search},
+      {.name = "tokens",
+       .argument = "N",
+       .default_value = "",
+       .help = "tokens (or samples) to train with, such as 15T",
+       .group = OptionGroup::Search},
+      {.name = "target-time",
+       .argument = "TIME",
+       .default_value = "",
+       .help = "name the cheapest point that trains --tokens in it",
+       .group = OptionGroup::Search},
+      {.name = "target-cost",
+       .argument = "N",
+       .default_value = "",
+       .help = "name the fastest point that trains --tokens for it",
+       .group = OptionGroup::Search},
+      {.name = "threads",
+       .argument = "N",
+       .default_value = "all cores",
+       .help = "points that are predicted at the same time",
+       .group = OptionGroup::Search},
+      {.name = "list",
+       .argument = "",
+       .default_value = "",
+       .help = "list what can be varied",
+       .group = OptionGroup::Output},
+      {.name = "resume",
+       .argument = "FILE",
+       .default_value = "",
+       .help = "run what a study lacks",
+       .details = "FILE is written again, unless -o names another.",
+       .group = OptionGroup::Search},
+      {.name = "yes",
+       .argument = "",
+       .default_value = "",
+       .help = "allow more than 100,000 points",
+       .group = OptionGroup::Search}};
+  std::set<std::string> names;
+  for (const Option& o : options) names.insert(o.name);
+  const auto add = [&](const std::vector<Option>& more) {
+    for (const Option& o : more) {
+      if (names.insert(o.name).second) options.push_back(o);
+    }
+  };
+  add(subject_options("predict"));
+  add({runtime_option()});
+  add(own_search_options());
+  add(planner_options());
+  add(in_group(OptionGroup::Output, {{"output", "FILE", "", "write the study to FILE", 'o'},
+                                     {"csv", "FILE", "", "write a table of all figures"},
+                                     json_option()}));
+  return options;
+}
+
+Command whatif_command() {
+  Command c;
+  c.name = "whatif";
+  c.summary = "predict many variants of a topology, model or plan";
+  c.description =
+      "Varies figures of the topology, the model, the recipe or the runtime, and predicts each combination."
+      "\n\nThe plan of a point is the same everywhere, the best recipe, or what a search finds. Points run "
+      "in "
+      "parallel; results do not depend on --threads. A study that is written with -o is written during the "
+      "run, too, and goes on with "
+      "--resume after an interruption. Each point is what simulate or search predicts with these options; "
+      "figures of a topology stand behind a + in its text.";
+  c.options = whatif_options();
+  c.common = {"model", "topology", "recipe", "vary", "plans", "list", "sensitivity", "output"};
+  c.examples = {{"pipesim whatif --model gpt3-1.3b --topology dgx-a100:8 --recipe tp2 --batch 512 --vary "
+                 "inter_node.bandwidth=25,50,100,200Gb/s",
+                 "a slower network"},
+                {"pipesim whatif --model llama3-8b --topology dgx-h100 --batch 128 --vary nodes=1,2,4 --vary "
+                 "device=a100,h100",
+                 "the best recipe on more nodes, of two kinds"}};
+  c.run = run_whatif;
+  return c;
+}
+
+}  // namespace pipesim

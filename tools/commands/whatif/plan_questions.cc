@@ -1,0 +1,106 @@
+#include "tools/commands/whatif/plan_questions.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "search/what_if/sensitivities.h"
+#include "tools/cli/figures.h"
+#include "tools/cli/table.h"
+#include "tools/inputs/calibration_use.h"
+
+namespace pipesim {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Answer {
+  std::string text;
+  Json json;
+};
+
+// "-1.2 %".
+std::string change_text(Nanoseconds from, Nanoseconds to) {
+  constexpr double kPercent = 100;
+  return fmt::format("{:+.2f} %", kPercent * (seconds(to) / seconds(from) - 1));
+}
+
+Answer sensitivity_of(const Subject& s) {
+  const Sensitivities found = sensitivities({s.graph, s.topology, pointer_to(s.calibration), s.plan.runtime,
+                                             s.plan.options, s.plan.strategy, true});
+  Table table({{"figure"}, {"becomes"}, {"critical path", Align::Right}, {"simulated", Align::Right}});
+  Json rows = Json::array();
+  for (const Sensitivity& f : found.figures) {
+    table.add({f.figure, f.value, f.first_order ? change_text(found.time, *f.first_order) : "other tasks",
+               f.simulated ? change_text(found.time, *f.simulated) : "-"});
+    Json row{{"figure", f.figure}, {"value", f.value}, {"first_order_s", nullptr}, {"simulated_s", nullptr}};
+    if (f.first_order) row["first_order_s"] = seconds(*f.first_order);
+    if (f.simulated) row["simulated_s"] = seconds(*f.simulated);
+    rows.push_back(std::move(row));
+  }
+  return {fmt::format("what a tenth would bring\n{}", table.str(2)), rows};
+}
+
+Answer noise_of(const PlanQuestions& q, const Subject& s, const CostModel& costs) {
+  constexpr std::array kShares{0.05, 0.5, 0.9, 0.95, 0.99};
+  constexpr double kPercent = 100;
+  const NoisyTimes& asked = *q.noise;
+  Evaluator evaluator(s.graph, costs, s.plan.options);
+  const IterationTimes times = iteration_times(evaluator, evaluator.contents().bind(s.plan.strategy),
+                                               {asked.noise, asked.samples, asked.seed, q.threads});
+  const Nanoseconds quiet = evaluator.timeline().makespan;
+  Table table({{"iterations"}, {"take at most", Align::Right}, {"", Align::Right}});
+  Json quantiles = Json::object();
+  for (const double share : kShares) {
+    const Nanoseconds time = times.quantile(share);
+    table.add({percent(share), pretty(to_seconds(time)), change_text(quiet, time)});
+    quantiles[fmt::format("p{}", kPercent * share)] = seconds(time);
+  }
+  table.add({"mean", pretty(to_seconds(times.mean())), change_text(quiet, times.mean())});
+  return {fmt::format("with noise {} ({} iterations; without {})\n{}", asked.noise.str(), asked.samples,
+                      pretty(to_seconds(quiet)), table.str(2)),
+          {{"noise", asked.noise.str()},
+           {"samples", asked.samples},
+           {"without_s", seconds(quiet)},
+           {"mean_s", seconds(times.mean())},
+           {"quantiles_s", quantiles}}};
+}
+
+Answer goodput_of(const Failures& failures, const Subject& s) {
+  const auto devices = static_cast<std::int64_t>(s.topology.num_devices());
+  const Goodput found = goodput(failures, devices);
+  return {
+      fmt::format("with failures\n  one of {} devices fails every {}; a checkpoint every {} is best (Daly)\n"
+                  "  {} of the time trains\n",
+                  devices, pretty(found.between_failures), pretty(found.interval), percent(found.share)),
+      {{"between_failures_s", found.between_failures.value},
+       {"checkpoint_interval_s", found.interval.value},
+       {"goodput", found.share}}};
+}
+
+}  // namespace
+
+void answer(const PlanQuestions& questions, const Subject& s, std::ostream& out) {
+  const CostModel costs(s.topology, pointer_to(s.calibration), s.plan.runtime);
+  Evaluator evaluator(s.graph, costs, s.plan.options);
+  const Evaluation now = evaluator.score(s.plan.strategy);
+  Json json{{"model", s.graph.name()},
+            {"topology", s.topology.name()},
+            {"recipe", s.plan.recipe},
+            {"iteration_time_s", seconds(now.time)},
+            {"fits", now.feasible()}};
+  std::string text = fmt::format("{} on {}, {}: {}{}\n", s.graph.name(), s.topology.name(),
+                                 s.plan.recipe.empty() ? s.plan.found_by : s.plan.recipe,
+                                 pretty(to_seconds(now.time)), now.feasible() ? "" : ", does not fit");
+  const auto add = [&](const char* key, Answer made) {
+    text += "\n" + made.text;
+    json[key] = std::move(made.json);
+  };
+  if (questions.sensitivity) add("sensitivity", sensitivity_of(s));
+  if (questions.noise) add("noise", noise_of(questions, s, costs));
+  if (questions.failures) add("failures", goodput_of(*questions.failures, s));
+  out << (questions.json ? json.dump(2) + "\n" : text);
+}
+
+}  // namespace pipesim

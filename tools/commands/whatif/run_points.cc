@@ -1,0 +1,353 @@
+#include "tools/commands/whatif/run_points.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <mutex>
+#include <numeric>
+#include <sstream>
+
+#include "costmodel/training_work.h"
+#include "search/auto/auto.h"
+#include "search/evaluator.h"
+#include "search/recipes/recipe_of_plan.h"
+#include "search/worker_threads.h"
+#include "sim/base/deadline.h"
+#include "sim/base/errors.h"
+#include "tools/cli/figures.h"
+#include "tools/commands/options/shared_options.h"
+#include "tools/commands/options/subject_options.h"
+#include "tools/commands/planning/planner_run.h"
+#include "tools/commands/whatif/varied_arguments.h"
+#include "tools/inputs/calibration_use.h"
+#include "tools/inputs/model_and_topology.h"
+#include "tools/inputs/recipe_run.h"
+#include "tools/reports/plan_report.h"
+#include "tools/searching/search_time.h"
+#include "tools/whatif/plan_kind.h"
+
+namespace pipesim {
+namespace {
+
+// A search along a row goes on from the plan of the point before, but for each first of so many: then several
+// threads find work, and the answers do not depend on their number.
+constexpr std::size_t kPointsOfChain = 8;
+
+// Which no strategy depends on.
+bool is_rate(std::string_view change) {
+  return change.starts_with("device.") || change.starts_with("inter_node.") ||
+         change.starts_with("intra_node.") || change.starts_with("slow:");
+}
+
+// The text of a topology without changes of rates.
+std::string without_rates(const std::string& topology) {
+  std::string kept;
+  for (std::size_t from = 0, end = 0; end != std::string::npos; from = end + 1) {
+    end = topology.find('+', from);
+    const std::string part = topology.substr(from, end == std::string::npos ? end : end - from);
+    if (!is_rate(part)) kept += (kept.empty() ? "" : "+") + part;
+  }
+  return kept;
+}
+
+PointResult result_of(Evaluator& evaluator, const Strategy& strategy, const Topology& topology) {
+  std::vector<DeviceMemory> peaks;
+  const Evaluation scored = evaluator.score(evaluator.contents().bind(strategy), peaks);
+  PointResult result;
+  result.time_s = to_seconds(scored.time).value;
+  result.samples_per_s =
+      static_cast<double>(samples_per_iteration(evaluator.graph(), evaluator.contents().options())) /
+      result.time_s;
+  const TrainingRates rates = training_rates(evaluator.contents(), scored.time);
+  if (rates.tokens_per_second > 0) {
+    result.tokens_per_s = rates.tokens_per_second;
+    result.mfu = rates.model_flops_per_second / rates.peak_flops_per_second;
+  }
+  result.devices = static_cast<std::int64_t>(topology.num_devices());
+  result.memory_bytes = std::ranges::max(peaks, {}, &DeviceMemory::peak).peak.value;
+  result.fits = scored.feasible();
+  if (const double price = topology.parts().price_per_hour; price > 0)
+    result.price_per_hour = price * static_cast<double>(result.devices);
+  return result;
+}
+
+// Searches of points tell nobody how far they are.
+class QuietSearch final : public SearchObserver {
+ public:
+  explicit QuietSearch(const std::function<bool()>& stop_requested) : stop_requested_(stop_requested) {}
+  void expect(const SearchBudget& budget) override { static_cast<void>(budget); }
+  [[nodiscard]] ProgressCallback callback() override {
+    return [this](const SearchProgress&) { return !stop_requested_(); };
+  }
+  void finish(const SearchOutcome& outcome) override { static_cast<void>(outcome); }
+  [[nodiscard]] bool interrupted() const override { return stop_requested_(); }
+  bool stop_requested() override { return stop_requested_(); }
+  [[nodiscard]] std::function<bool()> interruption() const override { return stop_requested_; }
+
+ private:
+  const std::function<bool()>& stop_requested_;
+};
+
+}  // namespace
+
+// Plans that several points have: those that differ in rates of the topology alone.
+class PointRunner::KnownPlans {
+ public:
+  struct Known {
+    Subject subject;
+    std::string kind;
+  };
+  std::shared_ptr<const Known> of(const Arguments& point) {
+    // Baselines are chosen by costs, too.
+    const bool by_costs = !point.has("plan") && !point.has("recipe");
+    const std::string whole = point.has("topology") ? point.text("topology") : "";
+    const std::string topology = by_costs ? whole : without_rates(whole);
+    std::string key = topology;
+    for (const auto& [option, value] : point.values()) {
+      if (option != "topology") key += fmt::format("\n{}={}", option, value);
+    }
+    {
+      const std::scoped_lock lock(mutex_);
+      if (const auto found = known_.find(key); found != known_.end()) return found->second;
+    }
+    std::ostringstream warnings;
+    const Arguments plain = point.has("topology") ? point.with("topology", topology) : point;
+    Subject subject = subject_of("whatif", plain, warnings);
+    std::string kind =
+        kind_of_plan(subject.graph, subject.plan.strategy, subject.plan.options, subject.topology);
+    auto made = std::make_shared<const Known>(Known{std::move(subject), std::move(kind)});
+    const std::scoped_lock lock(mutex_);
+    return known_.emplace(key, std::move(made)).first->second;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<const Known>> known_;
+};
+
+PointRunner::PointRunner(PointRequest request)
+    : request_(std::move(request)), known_(std::make_unique<KnownPlans>()) {}
+PointRunner::~PointRunner() = default;
+
+PointResult PointRunner::run_same(const Arguments& point) const {
+  const auto known = known_->of(point);
+  const Subject& s = known->subject;
+  const Topology topology = point.has("topology") ? topology_of(point) : s.topology;
+  const CostModel costs(topology, pointer_to(s.calibration), s.plan.runtime);
+  Evaluator evaluator(s.graph, costs, s.plan.options);
+  PointResult result = result_of(evaluator, s.plan.strategy, topology);
+  result.recipe = s.plan.recipe.empty() ? s.plan.found_by : s.plan.recipe;
+  result.kind = known->kind;
+  if (request_.noise) result.objective_s = seconds(noisy_time(evaluator, s.plan.strategy));
+  return result;
+}
+
+Nanoseconds PointRunner::noisy_time(Evaluator& evaluator, const Strategy& strategy) const {
+  const NoisyTimes& asked = *request_.noise;
+  return asked.objective.of(iteration_times(evaluator, evaluator.contents().bind(strategy),
+                                            {asked.noise, asked.samples, asked.seed, 1}));
+}
+
+Subject PointRunner::planned(const Arguments& point) const {
+  std::ostringstream warnings;
+  const PlannerRun run = planner_run_of(point);
+  std::optional<Calibration> calibration = open_calibration(run.calibration, run.topology, warnings);
+  const CostModel costs(run.topology, pointer_to(calibration), run.runtime);
+  PlanRequest request = request_of(run, costs);
+  request.status = [](std::string_view) {};
+  QuietSearch quiet(request_.stop_requested);
+  request.observer = &quiet;
+  const SearchTime time(run.seconds);
+  PlannedPipeline found = propose_in_time(request, run, time);
+  if (const auto reason = illegal(found.graph, found.strategy, found.options, run.topology))
+    throw InputError(*reason);
+  if (request_.noise && found.recipes) choose_by_noise(run, costs, found);
+  Plan plan;
+  plan.model = run.model.model;
+  plan.topology = run.topology_text;
+  plan.options = found.options;
+  plan.found_by = run.algorithm();
+  plan.strategy = std::move(found.strategy);
+  plan.runtime = run.runtime;
+  if (has_recipes(found.graph)) {
+    const RecipeModel model(found.graph);
+    plan.recipe = recipe_of(plan.strategy, plan.options, model, run.topology).str(found.graph);
+  }
+  return {std::move(found.graph), run.topology, std::move(plan), std::move(calibration)};
+}
+
+// Of the best recipes, which are at most ten, the one that noise makes the best of.
+void PointRunner::choose_by_noise(const PlannerRun& run, const CostModel& costs,
+                                  PlannedPipeline& found) const {
+  std::optional<Nanoseconds> best;
+  std::size_t tried = 0;
+  for (const RatedRecipe& rated : found.recipes->rated) {
+    if (!rated.evaluation.feasible() || tried++ == RecipeRanking::kTold) break;
+    Recipe recipe = rated.recipe;
+    const std::int64_t samples = run.graph.batch() * run.options.microbatches;
+    const ModelRun sized =
+        run_of_recipe(run.model.model, static_cast<std::int64_t>(run.topology.num_devices()),
+                      {.batch = samples, .microbatch = {}, .microbatches = {}}, recipe);
+    OperatorGraph graph = open_model(sized.model);
+    Plan plan;
+    plan.options = run.options;
+    plan.options.microbatches = sized.microbatches;
+    apply_recipe(recipe, RecipeModel(graph), run.topology, plan);
+    Evaluator evaluator(graph, costs, plan.options);
+    const Nanoseconds time = noisy_time(evaluator, plan.strategy);
+    if (best && *best <= time) continue;
+    best = time;
+    found.graph = std::move(graph);
+    found.options = plan.options;
+    found.strategy = std::move(plan.strategy);
+  }
+}
+
+PointResult PointRunner::run_planned(const Arguments& point) const {
+  const Subject s = planned(point);
+  const CostModel costs(s.topology, pointer_to(s.calibration), s.plan.runtime);
+  Evaluator evaluator(s.graph, costs, s.plan.options);
+  PointResult result = result_of(evaluator, s.plan.strategy, s.topology);
+  result.kind = kind_of_plan(s.graph, s.plan.strategy, s.plan.options, s.topology);
+  result.recipe = s.plan.recipe.empty() ? result.kind : s.plan.recipe;
+  if (request_.noise) result.objective_s = seconds(noisy_time(evaluator, s.plan.strategy));
+  return result;
+}
+
+Subject PointRunner::plan_of(const Arguments& point) const {
+  if (request_.plans != PointPlans::Same) return planned(point);
+  std::ostringstream warnings;
+  return subject_of("whatif", point, warnings);
+}
+
+PointResult PointRunner::run(const Arguments& point) const {
+  PointResult failed;
+  try {
+    return request_.plans == PointPlans::Same ? run_same(point) : run_planned(point);
+  } catch (const InputError& error) {
+    failed.error = error.what();
+  } catch (const OutOfTime&) {
+    failed.error = "no plan was found in time";
+  }
+  return failed;
+}
+
+namespace {
+
+// The recipe of a plan that a search may begin with.
+std::string start_from(const std::optional<PointResult>& before) {
+  if (!before || !before->error.empty() || !before->fits) return "";
+  try {
+    return parse_recipe(before->recipe).str();
+  } catch (const InputError&) {  // the nearest recipe to a plan that has none
+    return "";
+  }
+}
+
+Arguments started(const Arguments& point, const std::string& recipe) {
+  if (recipe.empty() || point.has("recipe")) return point;
+  const Arguments made = point.with("recipe", recipe);
+  try {
+    (void)planner_run_of(made);
+  } catch (const InputError&) {  // it does not fit here
+    return point;
+  }
+  return made;
+}
+
+// Points of which each may begin with the plan of the one before.
+std::vector<std::vector<std::size_t>> chains_of(const Study& study) {
+  const std::size_t row = study.axes.back().values.size();
+  const bool chained = study.plans == PointPlans::Search;
+  std::vector<std::vector<std::size_t>> chains;
+  for (std::size_t i = 0; i < study.points.size(); ++i) {
+    const bool begins = !chained || i % row % kPointsOfChain == 0;
+    if (begins) chains.emplace_back();
+    chains.back().push_back(i);
+  }
+  return chains;
+}
+
+}  // namespace
+
+void run_points(const PointRunner& runner, const Arguments& arguments, Study& study, int threads,
+                const std::function<void()>& done) {
+  const std::vector<std::vector<std::size_t>> chains = chains_of(study);
+  std::vector<std::size_t> numbers(chains.size());
+  std::iota(numbers.begin(), numbers.end(), std::size_t{0});
+  std::mutex mutex;
+  WorkerThreads workers(static_cast<std::size_t>(threads));
+  workers.run(numbers, [&](std::size_t chain, std::size_t) {
+    for (const std::size_t number : chains[chain]) {
+      const bool first = number == chains[chain].front();
+      {
+        const std::scoped_lock lock(mutex);
+        if (runner.stop_requested()) return;
+        if (study.points[number]) continue;
+      }
+      Arguments point = varied(arguments, study.axes, place_of_point(study.axes, number));
+      if (!first) point = started(point, start_from(study.points[number - 1]));
+      PointResult result = runner.run(point);
+      const std::scoped_lock lock(mutex);
+      if (runner.stop_requested()) return;  // what ended early is no answer
+      study.points[number] = std::move(result);
+      done();
+    }
+  });
+}
+
+namespace {
+
+constexpr double kCloseEnough = 1.02;  // of the ends of an interval
+
+bool can_halve(const NumberWithUnit& low, const NumberWithUnit& high, bool whole) {
+  return whole ? high.number - low.number > 1 : low.number > 0 && high.number / low.number > kCloseEnough;
+}
+
+}  // namespace
+
+void find_crossovers(const PointRunner& runner, const Arguments& arguments, Study& study,
+                     const std::function<void()>& step) {
+  const auto kind = [](const std::optional<PointResult>& p) {
+    return p && p->error.empty() ? p->kind : std::string();
+  };
+  study.crossovers.clear();
+  std::size_t stride = study.points.size();
+  for (std::size_t a = 0; a < study.axes.size(); ++a) {
+    const StudyAxis& axis = study.axes[a];
+    stride /= axis.values.size();
+    for (std::size_t i = 0; i < study.points.size(); ++i) {
+      const std::vector<std::size_t> at = place_of_point(study.axes, i);
+      if (at[a] + 1 == axis.values.size()) continue;
+      const std::string from = kind(study.points[i]), to = kind(study.points[i + stride]);
+      NumberWithUnit low, high;
+      if (from.empty() || to.empty() || from == to || !read_number(axis.values[at[a]], low) ||
+          !read_number(axis.values[at[a] + 1], high) || low.unit != high.unit || low.factor != high.factor)
+        continue;
+      Crossover found{a, at, axis.values[at[a]], axis.values[at[a] + 1], from, to};
+      const bool whole = low.unit.empty() && !low.factor && std::floor(low.number) == low.number &&
+                         std::floor(high.number) == high.number;
+      // Values may fall along the axis.
+      while (can_halve(low.number < high.number ? low : high, low.number < high.number ? high : low, whole)) {
+        const double middle =
+            whole ? std::floor((low.number + high.number) / 2) : std::sqrt(low.number * high.number);
+        StudyAxis only{axis.path, {with_number(low, middle)}};
+        std::vector<StudyAxis> axes = study.axes;
+        axes[a] = only;
+        std::vector<std::size_t> there = at;
+        there[a] = 0;
+        const PointResult result = runner.run(varied(arguments, axes, there));
+        step();
+        if (!result.error.empty() || runner.stop_requested()) break;
+        (result.kind == from ? low : high).number = middle;
+        (result.kind == from ? found.low : found.high) = only.values.front();
+        if (result.kind != from) found.to = result.kind;
+      }
+      study.crossovers.push_back(std::move(found));
+    }
+  }
+}
+
+}  // namespace pipesim
