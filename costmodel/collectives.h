@@ -70,8 +70,8 @@ struct CollectiveAlgorithm {
   /// "ring LL", "ring LL128", "ring Simple", "NVLS" (links/protocols.h)
   std::string_view name;
   Seconds latency;
-  std::vector<Phase> phases;     ///< one after the other
-  std::vector<LaneLoad> loads;   ///< sorted by lane, then phase
+  std::vector<Phase> phases;        ///< one after the other
+  std::vector<LaneLoad> loads;      ///< sorted by lane, then phase
   Bytes least{0}, most = any_size;  ///< it is taken from `least` bytes up to below `most`
 
   /// latency + Σ over phases T + 2√(κT), T = size · seconds per byte. A phase cut into c chunks takes T + κ·c

@@ -48,9 +48,9 @@ std::string meant_by(std::string_view word, const std::vector<std::string>& name
 
 const std::vector<Command>& commands() {
   static const std::vector<Command> all = {
-      search_command(),    simulate_command(), whatif_command(),     compare_command(), report_command(), execute_command(),
-      calibrate_command(), accuracy_command(), collective_command(), models_command(),  topologies_command(),
-      export_command(),    import_command(),   devices_command(),    help_command(),
+      search_command(),     simulate_command(),  whatif_command(),   compare_command(),    report_command(),
+      execute_command(),    calibrate_command(), accuracy_command(), collective_command(), models_command(),
+      topologies_command(), export_command(),    import_command(),   devices_command(),    help_command(),
   };
   return all;
 }
