@@ -159,7 +159,8 @@ class TopologyLayout {
     for (std::size_t i = 0; i < row.size(); i += kInLine) {
       const auto first = row.begin() + static_cast<std::ptrdiff_t>(i);
       const auto count = static_cast<std::ptrdiff_t>(std::min(kInLine, row.size() - i));
-      place_row({first, first + count}, left, width, y + kRowHeight * static_cast<double>(i / kInLine));
+      const std::size_t line = i / kInLine;
+      place_row({first, first + count}, left, width, y + kRowHeight * static_cast<double>(line));
     }
   }
 
