@@ -88,6 +88,7 @@ void check_axes(const Arguments& a, const std::vector<StudyAxis>& axes) {
       throw UsageError(fmt::format("whatif: --vary {} is given twice", axis.path));
   }
   for (const StudyAxis& axis : axes) {
+    require_varied(a, axis.path);
     for (const std::string& value : axis.values) {
       const Arguments point = varied(a, axis.path, value);
       const bool of_topology =

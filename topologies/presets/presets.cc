@@ -99,6 +99,18 @@ void check_gpus(const TopologyPreset& preset, std::int64_t gpus, const std::stri
                                  preset.devices_per_node));
 }
 
+// Node `number`; its parts are called after it where a separator stands between.
+void add_node(TopologyDraft& draft, const TopologyPreset& preset, std::int64_t number,
+              std::string_view separator, std::int64_t gpus, std::vector<DraftVertex> network) {
+  const std::string node = fmt::format("node{}", number);
+  BoxPlace place;
+  place.node = draft.add_node(node);
+  if (!separator.empty()) place.prefix = node + std::string(separator);
+  place.gpus = static_cast<std::int32_t>(gpus);
+  place.network = std::move(network);
+  preset.add_box(draft, place);
+}
+
 // Nodes of one preset, as a text asks for them.
 struct PresetNodes {
   const TopologyPreset* preset = nullptr;
@@ -181,13 +193,7 @@ Topology joined_topology(const std::vector<std::string_view>& texts, std::string
   std::int64_t n = 0;
   for (const PresetNodes& group : groups) {
     for (std::int64_t i = 0; i < group.nodes; ++i, ++n) {
-      const std::string node = fmt::format("node{}", n);
-      BoxPlace place;
-      place.node = draft.add_node(node);
-      place.prefix = node + ".";
-      place.gpus = static_cast<std::int32_t>(group.options.gpus);
-      place.network = network.switches_of(n);
-      group.preset->add_box(draft, place);
+      add_node(draft, *group.preset, n, ".", group.options.gpus, network.switches_of(n));
     }
   }
   return Topology(std::move(draft).finish());
@@ -220,13 +226,8 @@ Topology preset_topology(const TopologyPreset& preset, std::int64_t nodes, const
     built.emplace(draft, said.network, NetworkNodes{nodes, with_gpus(preset.nics), with_gpus(preset.rails)},
                   name);
   for (std::int64_t n = 0; n < nodes; ++n) {
-    const std::string node = fmt::format("node{}", n);
-    BoxPlace place;
-    place.node = draft.add_node(node);
-    place.prefix = nodes > 1 ? node + "." : "";
-    place.gpus = static_cast<std::int32_t>(said.gpus);
-    if (built) place.network = built->switches_of(n);
-    preset.add_box(draft, place);
+    add_node(draft, preset, n, nodes > 1 ? "." : "", said.gpus,
+             built ? built->switches_of(n) : std::vector<DraftVertex>());
   }
   if (built) built->link_switches();
   return Topology(std::move(draft).finish());

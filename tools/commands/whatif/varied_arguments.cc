@@ -159,15 +159,6 @@ Arguments varied_recipe(const Arguments& a, const std::string& path, const std::
   return a.with("recipe", with_part(mesh && key != "dp" ? without_data(recipe) : recipe, key, value));
 }
 
-// A topology's change would name the topology's figures alone.
-void require_figure(const Arguments& a, const std::string& path) {
-  const std::vector<std::string> paths = paths_of(a);
-  const bool of_one = path.starts_with("slow:") || path.starts_with("remove:");
-  if (of_one || std::ranges::find(paths, path) != paths.end()) return;
-  throw InputError(fmt::format("--vary {}: there is no such figure{}; allowed: {}", path,
-                               did_you_mean(path, paths), list_names(paths, kMostPaths)));
-}
-
 // Topology first, so that no recipe is checked against another number of devices.
 int turn_of(const std::string& path) {
   if (path == "recipe" || path == "model" || path == "topology" || path == "runtime") return 0;
@@ -202,14 +193,10 @@ Arguments varied(const Arguments& a, const std::string& path, const std::string&
     return a.with("runtime",
                   with_key(runtime, std::min(runtime.find(':'), runtime.size()), path.substr(8), value));
   }
-  if (a.knows(path) && path != "network")
-    throw InputError(fmt::format("--vary {}: this option can't be varied; allowed: {}", path,
-                                 list_names(paths_of(a), kMostPaths)));
   const std::string topology = required_text(a, "topology");
   const bool preset = path == "nodes" || std::ranges::find(kPresetKeys, path) != kPresetKeys.end();
   const Arguments made =
       a.with("topology", preset ? with_preset(topology, path, value) : topology + "+" + path + "=" + value);
-  if (!preset) require_figure(a, path);
   const bool devices = path == "nodes" || path == "gpus" || path.starts_with("remove:");
   return devices && a.has("recipe") ? made.with("recipe", without_data(a.text("recipe"))) : made;
 }
@@ -222,6 +209,19 @@ Arguments varied(const Arguments& arguments, const std::vector<StudyAxis>& axes,
   Arguments made = arguments;
   for (const std::size_t i : order) made = varied(made, axes[i].path, axes[i].values[at[i]]);
   return made;
+}
+
+void require_varied(const Arguments& a, const std::string& path) {
+  const bool open = path.starts_with("slow:") || path.starts_with("remove:") || path.starts_with("model.") ||
+                    path.starts_with("recipe.") || path.starts_with("runtime.");
+  if (open || is_option(a, path) || std::ranges::find(kPresetKeys, path) != kPresetKeys.end()) return;
+  const std::vector<std::string> paths = paths_of(a);
+  if (std::ranges::find(paths, path) != paths.end()) return;
+  if (a.knows(path))
+    throw InputError(fmt::format("--vary {}: this option can't be varied; allowed: {}", path,
+                                 list_names(paths, kMostPaths)));
+  throw InputError(fmt::format("--vary {}: there is no such figure{}; allowed: {}", path,
+                               did_you_mean(path, paths), list_names(paths, kMostPaths)));
 }
 
 std::vector<VariedFigure> varied_figures(const Arguments& a) {

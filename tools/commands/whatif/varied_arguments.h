@@ -24,13 +24,16 @@ struct VariedFigure {
 /// - `runtime.KEY`: a figure of --runtime; `runtime`: another one.
 /// - any of kVariedOptions.
 ///
-/// A recipe's dp follows from the number of devices unless `recipe.dp` is varied. InputError where the path
-/// is unknown, with near ones; a bad value may be found only when the arguments are used.
+/// A recipe's dp follows from the number of devices unless `recipe.dp` is varied. A path must pass
+/// require_varied(); a bad value may be found only when the arguments are used.
 Arguments varied(const Arguments& arguments, const std::string& path, const std::string& value);
 
 /// All of a point's values, in an order in which none undoes another.
 Arguments varied(const Arguments& arguments, const std::vector<StudyAxis>& axes,
                  const std::vector<std::size_t>& at);
+
+/// InputError where there is no such figure, with near ones. Opens the topology, so ask once for a study.
+void require_varied(const Arguments& arguments, const std::string& path);
 
 /// What can be varied of this model and topology, with present values.
 std::vector<VariedFigure> varied_figures(const Arguments& arguments);
