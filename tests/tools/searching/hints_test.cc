@@ -21,12 +21,12 @@ using testing::HasSubstr;
 using testing::Not;
 using Json = nlohmann::json;
 
-constexpr const char* kGpt = "gpt:batch=64,layers=4,hidden=256,heads=4,sequence=256,vocab=512";
+constexpr const char* kTightGpt = "gpt:batch=64,layers=4,hidden=256,heads=4,sequence=256,vocab=512";
 constexpr const char* kAuto = "--algorithm auto: it tries pipelines too, whose devices hold some layers each";
 
 // Data parallelism on four devices of which so much memory may be used.
 struct Tight {
-  explicit Tight(const std::string& margin, const std::string& model = kGpt, PlanOptions options = {})
+  explicit Tight(const std::string& margin, const std::string& model = kTightGpt, PlanOptions options = {})
       : graph(make_zoo_model(model)),
         topology(make_topology("p100-4x4:1").with_memory_margin(MemoryMargin::parse(margin))),
         evaluator(graph, costs, options) {
@@ -35,7 +35,7 @@ struct Tight {
   }
   [[nodiscard]] bool fits() { return evaluator.score(baseline.scored->strategy).feasible(); }
   std::vector<std::string> hints(const std::string& algorithm, std::int32_t microbatches = 1) {
-    return hints_to_fit(evaluator, baseline, {kGpt, microbatches}, algorithm);
+    return hints_to_fit(evaluator, baseline, {kTightGpt, microbatches}, algorithm);
   }
   OperatorGraph graph;
   Topology topology;
@@ -62,7 +62,7 @@ TEST(Hints, NameOnlyWhatHelps) {
       const std::string options = hints[i].substr(0, hints[i].find(':'));
       EXPECT_THAT(hints[i], testing::EndsWith(": data-parallel fits"));
       recompute = recompute || options == "--recompute full";
-      std::vector<std::string> args{"simulate",      "--model",         kGpt,
+      std::vector<std::string> args{"simulate",      "--model",         kTightGpt,
                                     "--topology",    "p100-4x4:1",      "--baseline",
                                     "data-parallel", "--memory-margin", margin_leaving(gigabytes)};
       std::istringstream words(options);
@@ -71,14 +71,14 @@ TEST(Hints, NameOnlyWhatHelps) {
     }
     PlanOptions again;
     again.recompute = parse_recompute("full");
-    EXPECT_EQ(recompute, Tight(margin_leaving(gigabytes), kGpt, again).fits());
+    EXPECT_EQ(recompute, Tight(margin_leaving(gigabytes), kTightGpt, again).fits());
   }
 }
 
 TEST(Hints, NameNothingThatIsUsedAlready) {
   PlanOptions options;
   options.recompute = parse_recompute("full");
-  Tight tight(margin_leaving(0.05), kGpt, options);
+  Tight tight(margin_leaving(0.05), kTightGpt, options);
   for (const std::string& hint : tight.hints("auto")) EXPECT_THAT(hint, Not(AllOf(HasSubstr("recompute"))));
   EXPECT_THAT(tight.hints("auto"), Not(testing::Contains(HasSubstr("auto"))));
 }
@@ -93,7 +93,7 @@ TEST(Hints, OnlyPipelinesHelpWhereWeightsDoNotFit) {
 
 TEST(Hints, StandUnderWhatDoesNotFit) {
   const std::vector<std::string> where{
-      "--model", kGpt, "--topology", "p100-4x4:1", "--memory-margin", margin_leaving(0.011)};
+      "--model", kTightGpt, "--topology", "p100-4x4:1", "--memory-margin", margin_leaving(0.011)};
   const auto run = [&](std::vector<std::string> args) {
     args.insert(args.end(), where.begin(), where.end());
     return pipesim_run(args);
