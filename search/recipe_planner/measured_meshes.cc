@@ -28,12 +28,12 @@ const StageGroups& MeasuredMeshes::groups_of(const Recipe& mesh, bool both_ways)
     const Topology& topology = request_.costs.topology();
     groups->second = {
         both_ways ? distinct_pairs(mesh.pipeline, topology) : distinct_groups(mesh.pipeline, topology),
-        both_ways};
+        both_ways, classes_by_kinds(mesh.pipeline, topology)};
   }
   return groups->second;
 }
 
-const RecipeMeshCosts& MeasuredMeshes::one(const Recipe& mesh, CostsByMesh& known, Measure measure) {
+const MeshCosts& MeasuredMeshes::one(const Recipe& mesh, CostsByMesh& known, Measure measure) {
   all(std::span(&mesh, 1), known, measure);
   return known.at(mesh.str());
 }
@@ -43,7 +43,7 @@ void MeasuredMeshes::all(std::span<const Recipe> meshes, CostsByMesh& known, Mea
     const Recipe* mesh;
     std::string name;
     const StageGroups* groups;
-    RecipeMeshCosts costs;
+    MeshCosts costs;
   };
   std::map<SizedRecipeModel*, std::vector<Work>> by_model;
   std::set<std::string> seen;
@@ -53,7 +53,9 @@ void MeasuredMeshes::all(std::span<const Recipe> meshes, CostsByMesh& known, Mea
       by_model[&sized(mesh)].push_back({&mesh, std::move(name), &groups_of(mesh), {}});
   }
   at_the_same_time(by_model, [&](SizedRecipeModel& model, Work& work) {
-    work.costs = (model.meter.*measure)(*work.mesh, work.groups->distinct);
+    for (const std::vector<std::int64_t>& of_class : work.groups->distinct_of_class())
+      work.costs.of_class.push_back((model.meter.*measure)(*work.mesh, of_class));
+    work.costs.class_of = work.groups->class_of;
   });
   for (auto& [model, all] : by_model) {
     for (Work& work : all) known.emplace(std::move(work.name), std::move(work.costs));
@@ -120,7 +122,7 @@ void MeasuredMeshes::measure_stage_transfers(std::span<const ShardedMesh> meshes
     if (is_new_number)
       pairs->second = neighbour_groups(copy.pipeline, what.copies.times, request_.costs.topology());
     const auto [stage_transfers, is_new] =
-        stage_transfers_.try_emplace(copy.str(), pairs->second.distinct.size());
+        stage_transfers_.try_emplace({copy.str(), what.copies.times}, pairs->second.distinct.size());
     for (std::size_t c = 0; is_new && c < stage_transfers->second.size(); ++c) {
       const std::int64_t group = pairs->second.distinct[c];
       by_model[&sized(copy)].push_back(
@@ -136,7 +138,8 @@ std::vector<StageTransfer> MeasuredMeshes::stage_transfers_of(const ShardedMesh&
   if (what.mesh->pipeline == 1) return {};
   const std::vector<std::size_t>& class_of =
       neighbours_.at({what.copies.mesh.pipeline, what.copies.times}).class_of;
-  const std::vector<StageTransfer>& by_class = stage_transfers_.at(what.copies.mesh.str());
+  const std::vector<StageTransfer>& by_class =
+      stage_transfers_.at({what.copies.mesh.str(), what.copies.times});
   const auto times = static_cast<std::size_t>(what.copies.times);
   std::vector<StageTransfer> stage_transfers;  // the least of all copies
   for (std::size_t group = 0; group < class_of.size(); ++group) {

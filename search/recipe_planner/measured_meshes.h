@@ -29,8 +29,8 @@ class MeasuredMeshes {
   SizedRecipeModel& sized(const Recipe& mesh);
 
   /// See MeshMeter. Valid as long as this is.
-  const RecipeMeshCosts& busy(const Recipe& mesh) { return one(mesh, busy_, &MeshMeter::busy); }
-  const RecipeMeshCosts& costs(const Recipe& mesh) { return one(mesh, costs_, &MeshMeter::costs); }
+  const MeshCosts& busy(const Recipe& mesh) { return one(mesh, busy_, &MeshMeter::busy); }
+  const MeshCosts& costs(const Recipe& mesh) { return one(mesh, costs_, &MeshMeter::costs); }
 
   /// Measures them, so that the functions above only look them up.
   void measure_busy(std::span<const Recipe> meshes) { all(meshes, busy_, &MeshMeter::busy); }
@@ -47,10 +47,10 @@ class MeasuredMeshes {
   void measure_traffic(std::span<ShardedMesh> meshes);
 
  private:
-  using CostsByMesh = std::map<std::string, RecipeMeshCosts>;
+  using CostsByMesh = std::map<std::string, MeshCosts>;
   using Measure = RecipeMeshCosts (MeshMeter::*)(const Recipe&, const std::vector<std::int64_t>&);
 
-  const RecipeMeshCosts& one(const Recipe& mesh, CostsByMesh& known, Measure measure);
+  const MeshCosts& one(const Recipe& mesh, CostsByMesh& known, Measure measure);
   void all(std::span<const Recipe> meshes, CostsByMesh& known, Measure measure);
   template <class Work, class Run>
   void at_the_same_time(std::map<SizedRecipeModel*, std::vector<Work>>& by_model, Run run);
@@ -76,8 +76,9 @@ class MeasuredMeshes {
   std::map<CopyKey, HeldByParts> transfers_;
   std::map<WeightsKey, HeldByPartsWeights> weights_;
   std::map<std::pair<std::int64_t, std::int64_t>, NeighbourGroups> neighbours_;  // by neighbour_groups()
-  std::map<std::string, std::vector<StageTransfer>>
-      stage_transfers_;  // of those with fewest copies: by class of neighbours
+  // Of those with fewest copies, by class of neighbours; which are as far apart as there are times the
+  // copies.
+  std::map<CopyKey, std::vector<StageTransfer>> stage_transfers_;
 };
 
 }  // namespace pipesim

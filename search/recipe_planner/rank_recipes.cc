@@ -20,6 +20,14 @@
 namespace pipesim {
 namespace {
 
+// The largest of what a function says of copies of the model, of which there is one.
+template <class Copy, class Of>
+auto most_of(const std::vector<Copy>& copies, Of of) {
+  auto most = of(copies.front());
+  for (std::size_t c = 1; c < copies.size(); ++c) most = std::max(most, of(copies[c]));
+  return most;
+}
+
 class RecipeRanker {
  public:
   RecipeRanker(const RankingRequest& request, const std::function<bool(const RankingProgress&)>& go_on)
@@ -66,7 +74,8 @@ class RecipeRanker {
   struct MeasuredMesh {
     Recipe mesh;
     std::int64_t times = 1;  // so many times its copies
-    const RecipeMeshCosts* costs = nullptr;
+    const MeshCosts* costs = nullptr;
+    std::vector<CopyCosts> copies = {};  // of `costs`
   };
 
   [[nodiscard]] bool may_be_best(Nanoseconds bound) const {
@@ -105,8 +114,8 @@ class RecipeRanker {
     for (std::uint32_t m = 0; m < space_.meshes().size(); ++m) {
       const Recipe& mesh = space_.meshes()[m];
       const FewestCopies fewest = with_fewest_copies(mesh);
-      measured_of_[m] = takes_batch_of(fewest.mesh) ? MeasuredMesh{fewest.mesh, fewest.times, nullptr}
-                                                    : MeasuredMesh{mesh, 1, nullptr};
+      measured_of_[m] =
+          takes_batch_of(fewest.mesh) ? MeasuredMesh{fewest.mesh, fewest.times} : MeasuredMesh{mesh, 1};
       const Recipe& measured = measured_of_[m].mesh;
       by_model[{measured.data * measured.microbatch, measured.context}].push_back(m);
     }
@@ -136,7 +145,8 @@ class RecipeRanker {
       const Recipe& mesh = space_.meshes()[number];
       const std::int64_t all = space_.size_of(mesh);
       if (takes_batch_of(mesh)) {
-        add_mesh(number, meshes_.busy(measured_of_[number].mesh), false);
+        const MeasuredMesh& of_mesh = measured_of_[number];
+        add_mesh(number, meshes_.busy(of_mesh.mesh).copies(of_mesh.times), false);
       } else {
         ranking_.not_possible += all;
       }
@@ -149,9 +159,12 @@ class RecipeRanker {
     return !request_.takes_batch || request_.takes_batch(mesh.data * mesh.microbatch);
   }
 
-  void add_mesh(std::uint32_t number, const RecipeMeshCosts& costs, bool measured) {
+  void add_mesh(std::uint32_t number, const std::vector<CopyCosts>& copies, bool measured) {
     const Recipe& mesh = space_.meshes()[number];
-    open_meshes_.add({least_time(costs, parts_, mesh.pipeline, space_.microbatches(mesh)), number, measured});
+    const Nanoseconds least = most_of(copies, [&](const CopyCosts& copy) {
+      return least_time(copy, parts_, mesh.pipeline, space_.microbatches(mesh));
+    });
+    open_meshes_.add({least, number, measured});
   }
 
   // Bounds every recipe of a mesh.
@@ -159,23 +172,23 @@ class RecipeRanker {
     const Recipe& mesh = space_.meshes()[number];
     const auto pipelines = space_.pipelines(mesh);
     const auto shardings = space_.shardings(mesh);
-    const RecipeMeshCosts& costs = *measured_of_[number].costs;
     std::vector<PermanentBytes> permanent;
     for (const StateSharding& sharding : shardings) permanent.push_back(permanent_of(number, sharding));
     for (std::size_t r = 0; r < space_.recomputes().size(); ++r) {
-      std::optional<DividedCosts> divided;
-      std::size_t division = SIZE_MAX;
+      std::vector<DividedCosts> copies;
+      std::pair<std::size_t, bool> divided(SIZE_MAX, false);
       for (std::size_t p = 0; p < pipelines.size(); ++p) {
-        if (pipelines[p].division != division) {
-          division = pipelines[p].division;
-          divided.emplace(costs, parts_, space_.divisions(mesh.pipeline)[division], mesh.pipeline,
-                          space_.recomputes()[r]);
+        if (std::pair(pipelines[p].division, pipelines[p].both_ways) != divided) {
+          divided = {pipelines[p].division, pipelines[p].both_ways};
+          copies = divided_copies(number, pipelines[p], space_.recomputes()[r]);
         }
         const ScheduleShape& shape = shape_of(mesh, pipelines[p]);
-        const Nanoseconds time = divided->time(shape, space_.microbatches(mesh));
+        const Nanoseconds time = most_of(
+            copies, [&](const DividedCosts& copy) { return copy.time(shape, space_.microbatches(mesh)); });
         for (std::size_t s = 0; s < shardings.size(); ++s) {
           if (!pipelines[p].suits(shardings[s])) continue;
-          const Bytes memory = divided->memory(shape, permanent[s]);
+          const Bytes memory =
+              most_of(copies, [&](const DividedCosts& copy) { return copy.memory(shape, permanent[s]); });
           const OpenRecipe candidate{time, number, static_cast<std::uint32_t>(p),
                                      static_cast<std::uint8_t>(r), static_cast<std::uint8_t>(s)};
           if (!ranking_.leanest || memory < ranking_.leanest->bound.memory)
@@ -191,7 +204,7 @@ class RecipeRanker {
   }
 
   [[nodiscard]] PermanentBytes permanent_of(std::uint32_t mesh, const StateSharding& sharding) const {
-    return permanent_bytes(*measured_of_[mesh].costs, measured_of_[mesh].times, sharding,
+    return permanent_bytes(measured_of_[mesh].costs->of_class.front(), measured_of_[mesh].times, sharding,
                            request_.options.gradient_type, request_.options.optimizer);
   }
 
@@ -272,7 +285,8 @@ class RecipeRanker {
     for (const OpenMesh& mesh : taken) {
       MeasuredMesh& of_mesh = measured_of_[mesh.number];
       of_mesh.costs = &meshes_.costs(of_mesh.mesh);
-      add_mesh(mesh.number, *of_mesh.costs, true);
+      of_mesh.copies = of_mesh.costs->copies(of_mesh.times);
+      add_mesh(mesh.number, of_mesh.copies, true);
     }
   }
 
@@ -281,7 +295,10 @@ class RecipeRanker {
     if (needs_traffic(open_.front())) return bound_by_traffic();
     OpenRecipe next = open_.take_first();
     next.known = OpenRecipe::Known::OfSteps;
-    next.bound = std::max(next.bound, divided(next).time_of_steps(steps_of(next)));
+    const StepSequence& steps = steps_of(next);
+    next.bound =
+        std::max(next.bound,
+                 most_of(divided(next), [&](const DividedCosts& copy) { return copy.time_of_steps(steps); }));
     open_.add(next);
   }
   [[nodiscard]] bool needs_traffic(const OpenRecipe& c) const {
@@ -367,10 +384,18 @@ class RecipeRanker {
     return space_.pipelines(space_.meshes()[c.mesh])[c.pipeline];
   }
 
-  [[nodiscard]] DividedCosts divided(const OpenRecipe& c) const {
-    const Recipe& mesh = space_.meshes()[c.mesh];
-    const StageDivision& division = space_.divisions(mesh.pipeline)[pipeline_of(c).division];
-    return {*measured_of_[c.mesh].costs, parts_, division, mesh.pipeline, space_.recomputes()[c.recompute]};
+  // Of the copies of the model whose devices differ.
+  [[nodiscard]] std::vector<DividedCosts> divided_copies(std::uint32_t number, const PipelineChoice& pipeline,
+                                                         Recompute::Kind recompute) const {
+    const Recipe& mesh = space_.meshes()[number];
+    const StageDivision& division = space_.divisions(mesh.pipeline)[pipeline.division];
+    std::vector<DividedCosts> copies;
+    for (const CopyCosts& copy : measured_of_[number].copies)
+      copies.emplace_back(copy, parts_, division, mesh.pipeline, recompute, pipeline.both_ways);
+    return copies;
+  }
+  [[nodiscard]] std::vector<DividedCosts> divided(const OpenRecipe& c) const {
+    return divided_copies(c.mesh, pipeline_of(c), space_.recomputes()[c.recompute]);
   }
 
   const StepSequence& steps_of(const OpenRecipe& c) {
@@ -380,17 +405,26 @@ class RecipeRanker {
 
   Nanoseconds time_of_traffic(const OpenRecipe& c) {
     const Recipe& mesh = space_.meshes()[c.mesh];
-    const DividedCosts costs = divided(c);
-    const Nanoseconds held = costs.time(traffic_of(c), shape_of(mesh, pipeline_of(c)));
+    const MeshTraffic& traffic = traffic_of(c);
+    const std::vector<DividedCosts> copies = divided(c);
+    const ScheduleShape& shape = shape_of(mesh, pipeline_of(c));
+    const Nanoseconds held =
+        most_of(copies, [&](const DividedCosts& copy) { return copy.time(traffic, shape); });
     if (mesh.pipeline == 1) return held;
-    return std::max(held, costs.time_of_steps(steps_of(c), traffic_of(c), recipe_of(c).gradient_reduction()));
+    const StepSequence& steps = steps_of(c);
+    return std::max(held, most_of(copies, [&](const DividedCosts& copy) {
+                      return copy.time_of_steps(steps, traffic, recipe_of(c).gradient_reduction());
+                    }));
   }
 
   Simulation simulation_of(const OpenRecipe& c) {
     const Recipe& mesh = space_.meshes()[c.mesh];
     const Recipe recipe = recipe_of(c);
-    const RecipeBound bound{c.bound, divided(c).memory(shape_of(mesh, space_.pipelines(mesh)[c.pipeline]),
-                                                       permanent_of(c.mesh, recipe.state_sharding))};
+    const ScheduleShape& shape = shape_of(mesh, pipeline_of(c));
+    const PermanentBytes permanent = permanent_of(c.mesh, recipe.state_sharding);
+    const RecipeBound bound{c.bound, most_of(divided(c), [&](const DividedCosts& copy) {
+                              return copy.memory(shape, permanent);
+                            })};
     Simulation made{c, {recipe, bound, {}, {}}, &meshes_.sized(mesh), {}, {}};
     if (c.known == OpenRecipe::Known::OfFew)
       made.limit = best_ != nullptr ? best_->evaluation.time : std::numeric_limits<Nanoseconds>::max();

@@ -4,6 +4,8 @@
 #include <functional>
 #include <span>
 
+#include "taskgraph/schedules/schedule.h"
+
 namespace pipesim {
 
 PermanentBytes permanent_bytes(const RecipeMeshCosts& costs, std::int64_t times,
@@ -16,22 +18,30 @@ PermanentBytes permanent_bytes(const RecipeMeshCosts& costs, std::int64_t times,
   return bytes;
 }
 
-DividedCosts::DividedCosts(const RecipeMeshCosts& mesh, const ModelParts& parts,
-                           const StageDivision& division, std::int64_t groups, Recompute::Kind recompute)
-    : mesh_(mesh), parts_(parts), groups_(groups), kind_(number_of(recompute)) {
-  std::int64_t from = 0;
-  for (std::size_t s = 0; s < division.layers.size(); ++s) {
-    stages_.push_back(stage_of(s, division.layers.size(), from, division.layers[s]));
-    from += division.layers[s];
-  }
+DividedCosts::DividedCosts(const CopyCosts& copy, const ModelParts& parts, const StageDivision& division,
+                           std::int64_t groups, Recompute::Kind recompute, bool both_ways)
+    : parts_(parts), groups_(groups), kind_(number_of(recompute)) {
+  const std::size_t stages = division.layers.size();
+  const auto add_stages = [&](std::vector<Stage>& made, bool mirrored) {
+    std::int64_t from = 0;
+    for (std::size_t s = 0; s < stages; ++s) {
+      const auto group =
+          static_cast<std::size_t>(device_of_stage(static_cast<std::int64_t>(s), groups, division.in_v));
+      const std::size_t here = copy.size() == 1 ? 0 : mirrored ? copy.size() - 1 - group : group;
+      made.push_back(stage_of(*copy[here], s, stages, from, division.layers[s]));
+      from += division.layers[s];
+    }
+  };
+  add_stages(stages_, false);
+  if (both_ways && copy.size() > 1) add_stages(mirrored_, true);
 }
 
-DividedCosts::Stage DividedCosts::stage_of(std::size_t number, std::size_t stages, std::int64_t from,
-                                           std::int64_t count) const {
+DividedCosts::Stage DividedCosts::stage_of(const RecipeMeshCosts& costs, std::size_t number,
+                                           std::size_t stages, std::int64_t from, std::int64_t count) const {
   Stage stage;
   stage.first = number == 0;
   stage.last = number + 1 == stages;
-  stage.layers.assign(mesh_.of_class.size(), 0);
+  stage.layers.assign(costs.of_class.size(), 0);
   Nanoseconds busy_forward = 0, chain = 0;
   bool any = false;  // parts so far
   const auto add = [&](const PartCosts& part) {
@@ -49,11 +59,11 @@ DividedCosts::Stage DividedCosts::stage_of(std::size_t number, std::size_t stage
   };
   const auto has = [&](bool here, const ModelPart& part) { return here && !part.operators.empty(); };
   const bool behind = has(stage.last, parts_.behind);
-  if (has(stage.first, parts_.front)) add(mesh_.front);
+  if (has(stage.first, parts_.front)) add(costs.front);
   const auto layers = static_cast<std::int64_t>(parts_.class_of.size());
   for (std::int64_t l = from; l < from + count; ++l) {
     const std::size_t number_of_class = parts_.class_of[static_cast<std::size_t>(l)];
-    const PartCosts& part = mesh_.of_class[number_of_class];
+    const PartCosts& part = costs.of_class[number_of_class];
     ++stage.layers[number_of_class];
     stage.while_again = stage.kept + part.made_again[kind_];
     add(part);
@@ -65,21 +75,21 @@ DividedCosts::Stage DividedCosts::stage_of(std::size_t number, std::size_t stage
   }
   if (behind) {
     const Nanoseconds again_before = stage.again_of_last;
-    add(mesh_.behind);
+    add(costs.behind);
     stage.again_of_last = std::max(stage.again_of_last, again_before);
   }
-  stage.input = backward_of(stage, from, count, &PartCosts::backward);
-  stage.whole = backward_of(stage, from, count, &PartCosts::whole_backward);
+  stage.input = backward_of(costs, stage, from, count, &PartCosts::backward);
+  stage.whole = backward_of(costs, stage, from, count, &PartCosts::whole_backward);
   stage.forward_chain = chain;
-  stage.host_forward += mesh_.host_step;
-  stage.host_input += mesh_.host_step;
+  stage.host_forward += costs.host_step;
+  stage.host_input += costs.host_step;
   stage.forward = std::max({chain, busy_forward, stage.host_forward});
   stage.busy_forward = busy_forward;
   return stage;
 }
 
-DividedCosts::Stage::Backward DividedCosts::backward_of(const Stage& stage, std::int64_t from,
-                                                        std::int64_t count,
+DividedCosts::Stage::Backward DividedCosts::backward_of(const RecipeMeshCosts& costs, const Stage& stage,
+                                                        std::int64_t from, std::int64_t count,
                                                         BackwardChains PartCosts::*chains) const {
   const bool full = kRecipeRecomputes[kind_] == Recompute::Kind::Full;
   const bool front = stage.first && !parts_.front.operators.empty();
@@ -91,9 +101,9 @@ DividedCosts::Stage::Backward DividedCosts::backward_of(const Stage& stage, std:
     made.chain += any ? part.all[kind] : part.first[kind];
     any = true;
   };
-  if (front && !full) add(mesh_.front.*chains, kind_);
+  if (front && !full) add(costs.front.*chains, kind_);
   for (std::int64_t l = from; l < from + count; ++l) {
-    const BackwardChains& part = mesh_.of_class[parts_.class_of[static_cast<std::size_t>(l)]].*chains;
+    const BackwardChains& part = costs.of_class[parts_.class_of[static_cast<std::size_t>(l)]].*chains;
     if (!full) {
       add(part, kind_);
       continue;
@@ -103,7 +113,7 @@ DividedCosts::Stage::Backward DividedCosts::backward_of(const Stage& stage, std:
     made.chain += last_of_model ? part.first[0] : part.all[kind_];
   }
   any |= front || count > 0;
-  if (behind) add(mesh_.behind.*chains, full ? 0 : kind_);
+  if (behind) add(costs.behind.*chains, full ? 0 : kind_);
   if (!full || behind) made.drain = made.chain;
   return made;
 }
@@ -115,36 +125,47 @@ Nanoseconds DividedCosts::time(const ScheduleShape& shape, std::int64_t microbat
            std::max({s.forward_chain + s.whole.chain, s.busy_forward + s.busy_input + s.busy_weight,
                      s.host_forward + s.host_input + s.host_weight});
   }
-  std::vector<Nanoseconds> fill{0}, drain{0};  // by stage: of those before it
-  for (const Stage& stage : stages_) {
-    const Nanoseconds busy =
-        stage.busy_input - stage.again_of_last + (shape.splits_backward ? 0 : stage.busy_weight);
-    fill.push_back(fill.back() + stage.forward_chain);
-    drain.push_back(drain.back() + std::max((shape.splits_backward ? stage.input : stage.whole).drain, busy));
-  }
+  struct Before {
+    std::vector<Nanoseconds> fill{0}, drain{0};  // by stage: of those before it
+  };
+  const auto before = [&](const std::vector<Stage>& stages) {
+    Before made;
+    for (const Stage& stage : stages) {
+      const Nanoseconds busy =
+          stage.busy_input - stage.again_of_last + (shape.splits_backward ? 0 : stage.busy_weight);
+      made.fill.push_back(made.fill.back() + stage.forward_chain);
+      made.drain.push_back(made.drain.back() +
+                           std::max((shape.splits_backward ? stage.input : stage.whole).drain, busy));
+    }
+    return made;
+  };
+  const Before in_order = before(stages_), mirrored = before(mirrored_);
   Nanoseconds longest = 0;
-  for (const ScheduleShape::Group& group : shape.groups) {
+  for (std::size_t g = 0; g < shape.groups.size(); ++g) {
+    const ScheduleShape::Group& group = shape.groups[g];
+    const auto first = static_cast<std::size_t>(group.first_stage),
+               last = static_cast<std::size_t>(group.last_stage);
+    const Nanoseconds fill = (is_mirrored(first, g) ? mirrored : in_order).fill[first],
+                      drain = (is_mirrored(last, g) ? mirrored : in_order).drain[last];
     Nanoseconds behind = 0;
     for (const ScheduleShape::Steps& steps : group.steps)
-      behind += steps.weight_behind * stage(steps).least_weight();
-    const Nanoseconds to_the_last =
-        fill[static_cast<std::size_t>(group.first_stage)] + work_of(group) - behind;
-    const Nanoseconds rest = std::max(behind, drain[static_cast<std::size_t>(group.last_stage)]);
-    longest = std::max(longest, to_the_last + rest);
+      behind += steps.weight_behind * stage(steps, g).least_weight();
+    longest = std::max(longest, fill + work_of(group, g) - behind + std::max(behind, drain));
   }
   return longest;
 }
 
 // Steps beside each other share the devices, and each has its chain.
-Nanoseconds DividedCosts::work_of(const ScheduleShape::Group& group) const {
+Nanoseconds DividedCosts::work_of(const ScheduleShape::Group& group, std::size_t number) const {
   Nanoseconds work = 0;
   for (const ScheduleShape::Steps& steps : group.steps) {
-    const Stage& s = stage(steps);
+    const Stage& s = stage(steps, number);
     work += steps.forward * s.forward + steps.backward * std::max(s.whole.chain, s.least_whole()) +
             steps.input * std::max(s.input.chain, s.least_input()) + steps.weight * s.least_weight();
   }
   for (const ScheduleShape::Pairs& pairs : group.pairs) {
-    const Stage &f = stage(group.steps[pairs.forward]), &b = stage(group.steps[pairs.backward]);
+    const Stage &f = stage(group.steps[pairs.forward], number),
+                &b = stage(group.steps[pairs.backward], number);
     work += pairs.times * std::max({f.forward, b.whole.chain, f.busy_forward + b.busy_input + b.busy_weight,
                                     b.host_input + b.host_weight});
   }
@@ -160,10 +181,10 @@ Nanoseconds DividedCosts::held(const Stage& stage, const MeshTraffic& traffic,
 
 Nanoseconds DividedCosts::time(const MeshTraffic& traffic, const ScheduleShape& shape) const {
   Nanoseconds longest = 0;
-  for (const ScheduleShape::Group& group : shape.groups) {
+  for (std::size_t g = 0; g < shape.groups.size(); ++g) {
     Nanoseconds on_links = 0, computing = 0;
-    for (const ScheduleShape::Steps& steps : group.steps) {
-      const Stage& s = stage(steps);
+    for (const ScheduleShape::Steps& steps : shape.groups[g].steps) {
+      const Stage& s = stage(steps, g);
       on_links +=
           steps.microbatches * held(s, traffic, &PartTraffic::each) + held(s, traffic, &PartTraffic::once);
       computing += steps.microbatches * (s.busy_forward + s.busy_input + s.busy_weight +
@@ -186,15 +207,15 @@ struct DividedCosts::LastBackward {
 class DividedCosts::FollowedSteps {
  public:
   /// `stage_transfers`: see MeshTraffic; empty: as if there were none.
-  FollowedSteps(const std::vector<Stage>& stages, const StepSequence& sequence,
+  FollowedSteps(const DividedCosts& costs, const StepSequence& sequence,
                 std::span<const StageTransfer> stage_transfers)
-      : stages_(stages),
+      : costs_(costs),
         stage_transfers_(stage_transfers),
         microbatches_(static_cast<std::size_t>(sequence.microbatches)),
-        forward_(stages.size() * microbatches_),
+        forward_(costs.stages_.size() * microbatches_),
         backward_(forward_),
         groups_(static_cast<std::size_t>(sequence.groups)),
-        last_backward_(stages.size()) {
+        last_backward_(costs.stages_.size()) {
     for (const StepSequence::Step& step : sequence.steps) follow(step);
   }
 
@@ -229,7 +250,7 @@ class DividedCosts::FollowedSteps {
 
   void follow(const StepSequence::Step& step) {
     const auto number = static_cast<std::size_t>(step.what.stage);
-    const Stage& stage = stages_[number];
+    const Stage& stage = costs_.stage(number, static_cast<std::size_t>(step.group));
     Group& group = groups_[static_cast<std::size_t>(step.group)];
     const std::size_t at = number * microbatches_ + static_cast<std::size_t>(step.what.microbatch);
     if (step.what.kind == StepKind::Forward) {
@@ -245,7 +266,7 @@ class DividedCosts::FollowedSteps {
       group.free += stage.least_weight();
     } else {
       const Nanoseconds gradient =
-          number + 1 == stages_.size()
+          number + 1 == last_backward_.size()
               ? 0
               : arrival(backward_[at + microbatches_], step.group, &StageTransfer::backward);
       const bool whole = step.what.kind == StepKind::Backward;
@@ -268,7 +289,7 @@ class DividedCosts::FollowedSteps {
     }
   }
 
-  const std::vector<Stage>& stages_;
+  const DividedCosts& costs_;
   std::span<const StageTransfer> stage_transfers_;
   std::size_t microbatches_;
   std::vector<HandedOn> forward_, backward_;  // by stage and microbatch
@@ -277,12 +298,12 @@ class DividedCosts::FollowedSteps {
 };
 
 Nanoseconds DividedCosts::time_of_steps(const StepSequence& steps) const {
-  return FollowedSteps(stages_, steps, {}).end();
+  return FollowedSteps(*this, steps, {}).end();
 }
 
 Nanoseconds DividedCosts::time_of_steps(const StepSequence& steps, const MeshTraffic& traffic,
                                         GradientReduction reduction) const {
-  const FollowedSteps followed(stages_, steps, traffic.stage_transfers);
+  const FollowedSteps followed(*this, steps, traffic.stage_transfers);
   if (reduction == GradientReduction::AfterSteps) return end_of_reductions(followed, steps, traffic);
   Nanoseconds end = followed.end();
   if (steps.both_ways) return end;
@@ -320,10 +341,11 @@ Nanoseconds DividedCosts::end_of_reductions(const FollowedSteps& followed, const
 
 Bytes DividedCosts::memory(const ScheduleShape& shape, const PermanentBytes& permanent) const {
   Bytes most;
-  for (const ScheduleShape::Group& group : shape.groups) {
+  for (std::size_t g = 0; g < shape.groups.size(); ++g) {
+    const ScheduleShape::Group& group = shape.groups[g];
     Bytes always;
     for (const ScheduleShape::Steps& steps : group.steps) {
-      const Stage& here = stage(steps);
+      const Stage& here = stage(steps, g);
       if (here.first) always += permanent.front;
       if (here.last) always += permanent.behind;
       for (std::size_t k = 0; k < here.layers.size(); ++k) always += here.layers[k] * permanent.of_class[k];
@@ -331,7 +353,7 @@ Bytes DividedCosts::memory(const ScheduleShape& shape, const PermanentBytes& per
     for (const ScheduleShape::Moment& moment : group.moments) {
       Bytes sum = always, again;
       for (std::size_t c = 0; c < moment.before_input.size(); ++c) {
-        const Stage& here = stage(group.steps[c]);
+        const Stage& here = stage(group.steps[c], g);
         sum += moment.before_input[c] * here.kept +
                (moment.before_weight[c] - moment.before_input[c]) * here.kept_for_weights;
         if (moment.begins == c) again = std::max(Bytes(0), here.while_again - here.kept);

@@ -26,7 +26,9 @@ struct PermanentBytes {
 PermanentBytes permanent_bytes(const RecipeMeshCosts& costs, std::int64_t times,
                                const StateSharding& sharding, DataType gradient_type, Optimizer optimizer);
 
-/// Costs of the stages of a division under a mesh and a recomputation: sums of costs of parts.
+/// Costs of the stages of a division under a mesh and a recomputation, on the devices of one copy of the
+/// model: sums of costs of parts. What holds for one copy holds for the iteration, which ends with the last
+/// of them.
 ///
 /// Time. The steps of a group of devices follow one another, and each takes at least the longest chain
 /// through it, as long as its devices are busy, and as long as their hosts launch it; two steps beside each
@@ -51,8 +53,9 @@ PermanentBytes permanent_bytes(const RecipeMeshCosts& costs, std::int64_t times,
 /// made again is there instead of what it and the parts behind it kept.
 class DividedCosts {
  public:
-  DividedCosts(const RecipeMeshCosts& mesh, const ModelParts& parts, const StageDivision& division,
-               std::int64_t groups, Recompute::Kind recompute);
+  /// `both_ways`: the schedule, where each stage lies on two groups.
+  DividedCosts(const CopyCosts& copy, const ModelParts& parts, const StageDivision& division,
+               std::int64_t groups, Recompute::Kind recompute, bool both_ways = false);
 
   [[nodiscard]] Nanoseconds time(const ScheduleShape& shape, std::int64_t microbatches) const;
   /// By the links alone, no lane of which is held by two transfers at once, and by the devices alone: each
@@ -88,16 +91,23 @@ class DividedCosts {
     bool first = false, last = false;  // has what is in front of the layers, or behind
     std::vector<std::int64_t> layers;  // by class
   };
-  [[nodiscard]] Stage stage_of(std::size_t number, std::size_t stages, std::int64_t from,
-                               std::int64_t count) const;
-
-  [[nodiscard]] Stage::Backward backward_of(const Stage& stage, std::int64_t from, std::int64_t count,
+  [[nodiscard]] Stage stage_of(const RecipeMeshCosts& costs, std::size_t number, std::size_t stages,
+                               std::int64_t from, std::int64_t count) const;
+  [[nodiscard]] Stage::Backward backward_of(const RecipeMeshCosts& costs, const Stage& stage,
+                                            std::int64_t from, std::int64_t count,
                                             BackwardChains PartCosts::*chains) const;
 
-  [[nodiscard]] const Stage& stage(const ScheduleShape::Steps& steps) const {
-    return stages_[static_cast<std::size_t>(steps.stage)];
+  // Whether the stage is not there as one in order, but as one of the way back.
+  [[nodiscard]] bool is_mirrored(std::size_t stage, std::size_t group) const {
+    return !mirrored_.empty() && stage != group;
   }
-  [[nodiscard]] Nanoseconds work_of(const ScheduleShape::Group& group) const;
+  [[nodiscard]] const Stage& stage(std::size_t number, std::size_t group) const {
+    return (is_mirrored(number, group) ? mirrored_ : stages_)[number];
+  }
+  [[nodiscard]] const Stage& stage(const ScheduleShape::Steps& steps, std::size_t group) const {
+    return stage(static_cast<std::size_t>(steps.stage), group);
+  }
+  [[nodiscard]] Nanoseconds work_of(const ScheduleShape::Group& group, std::size_t number) const;
   // Of the parts of a stage.
   [[nodiscard]] Nanoseconds held(const Stage& stage, const MeshTraffic& traffic,
                                  Nanoseconds PartTraffic::*by) const;
@@ -106,11 +116,11 @@ class DividedCosts {
   [[nodiscard]] Nanoseconds end_of_reductions(const FollowedSteps& followed, const StepSequence& steps,
                                               const MeshTraffic& traffic) const;
 
-  const RecipeMeshCosts& mesh_;
   const ModelParts& parts_;
   std::int64_t groups_;
   std::size_t kind_;
   std::vector<Stage> stages_;
+  std::vector<Stage> mirrored_;  // on the groups as far from the other end, where a schedule goes both ways
 };
 
 }  // namespace pipesim

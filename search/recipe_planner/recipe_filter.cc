@@ -133,9 +133,9 @@ std::string value_of(const Recipe& recipe, RecipeTrait trait) {
     case RecipeTrait::Schedule:
       return recipe.pipeline == 1 ? "none" : recipe.schedule_name();
     case RecipeTrait::First:
-      return layers_or_even(recipe.first);
+      return layers_or_even(recipe.layers.empty() ? recipe.first : recipe.layers.front());
     case RecipeTrait::Last:
-      return layers_or_even(recipe.last);
+      return layers_or_even(recipe.layers.empty() ? recipe.last : recipe.layers.back());
   }
   throw InternalError("a part of a recipe has no value");
 }

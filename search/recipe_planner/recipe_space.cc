@@ -6,6 +6,7 @@
 #include <set>
 #include <tuple>
 
+#include "search/recipe_planner/mixed_divisions.h"
 #include "search/recipes/expand_recipe.h"
 #include "taskgraph/plan/plan.h"
 
@@ -51,9 +52,14 @@ const std::string& a_schedule_in_v() {
 
 }  // namespace
 
+void StageDivision::apply_to(Recipe& recipe) const {
+  recipe.chunks = chunks, recipe.first = first, recipe.last = last, recipe.layers = of_groups;
+}
+
 RecipeSpace::RecipeSpace(const RecipeModel& model, const Topology& topology, std::int64_t samples,
                          RecipeFilter filter)
     : model_(model),
+      topology_(topology),
       devices_(static_cast<std::int64_t>(topology.num_devices())),
       in_node_(devices_in_smallest_node(topology)),
       samples_(samples),
@@ -82,7 +88,8 @@ std::int64_t RecipeSpace::size_of(const Recipe& mesh) const {
 
 std::string RecipeSpace::description() {
   return "all tp·cp·pp·dp (tp within a node), ep, etp, sp, mbs 1 to 16 (powers of two), vpp, first and last "
-         "stage within 2 layers, schedules without a limit, recompute none, selective, full, zero 0 to 3 "
+         "stage within 2 layers (any where kinds of devices differ), schedules without a limit, recompute "
+         "none, selective, full, zero 0 to 3 "
          "over "
          "all copies or inside a node";
 }
@@ -152,26 +159,27 @@ std::vector<StageDivision> RecipeSpace::find_divisions(std::int64_t groups) cons
   const std::int64_t layers = model_.num_layers();
   std::vector<StageDivision> found;
   std::set<std::tuple<std::int64_t, bool, std::vector<std::int64_t>>> seen;
-  const auto add_one = [&](std::int64_t chunks, std::optional<std::int64_t> first,
-                           std::optional<std::int64_t> last, const std::string& schedule) {
+  const auto add_one = [&](StageDivision made, const std::string& schedule) {
     Recipe recipe;
-    recipe.pipeline = groups, recipe.chunks = chunks, recipe.first = first, recipe.last = last;
-    recipe.schedule = schedule;
+    recipe.pipeline = groups, recipe.schedule = schedule;
+    made.apply_to(recipe);
+    made.in_v = recipe.in_v();
     LayerDivision division = divide_layers(recipe, layers);
-    if (!division.error.empty() || !seen.emplace(chunks, recipe.in_v(), division.layers).second) return;
-    found.push_back({chunks, recipe.in_v(), first, last, std::move(division.layers)});
+    if (!division.error.empty() || !seen.emplace(made.chunks, made.in_v, division.layers).second) return;
+    made.layers = std::move(division.layers);
+    found.push_back(std::move(made));
   };
-  const auto add = [&](std::int64_t chunks, std::optional<std::int64_t> first,
-                       std::optional<std::int64_t> last) {
-    add_one(chunks, first, last, "");
-    if (chunks == 2) add_one(chunks, first, last, a_schedule_in_v());
+  const auto add = [&](const StageDivision& made) {
+    add_one(made, "");
+    if (made.chunks == 2) add_one(made, a_schedule_in_v());
   };
   if (groups == 1) {
-    add(1, {}, {});
+    add({});
     return found;
   }
+  const std::vector<std::vector<std::int64_t>> mixed = mixed_divisions(groups, layers, topology_);
   for (std::int64_t chunks = 1; chunks * groups <= layers + 2; ++chunks) {
-    add(chunks, {}, {});
+    add({.chunks = chunks, .first = {}, .last = {}, .of_groups = {}, .layers = {}});
     for (std::int64_t both = 1; both <= 2 * kUneven; ++both) {  // the least uneven first
       for (std::int64_t more = -kUneven; more <= kUneven; ++more) {
         for (std::int64_t behind = -kUneven; behind <= kUneven; ++behind) {
@@ -182,10 +190,23 @@ std::vector<StageDivision> RecipeSpace::find_divisions(std::int64_t groups) cons
           // Two groups have none between them to compare with.
           if (inner + more < 0 || inner + behind < 0 || inner % chunks != 0) continue;
           if (groups == 2 && more + behind != 0) continue;
-          add(chunks, more == 0 ? std::nullopt : std::optional(inner + more),
-              behind == 0 ? std::nullopt : std::optional(inner + behind));
+          add({.chunks = chunks,
+               .first = more == 0 ? std::nullopt : std::optional(inner + more),
+               .last = behind == 0 ? std::nullopt : std::optional(inner + behind),
+               .of_groups = {},
+               .layers = {}});
         }
       }
+    }
+    for (const std::vector<std::int64_t>& of_groups : mixed) {
+      if (std::ranges::any_of(of_groups, [&](std::int64_t n) { return n % chunks != 0; })) continue;
+      StageDivision made{.chunks = chunks, .first = {}, .last = {}, .of_groups = {}, .layers = {}};
+      if (groups == 2) {
+        made.first = of_groups.front(), made.last = of_groups.back();
+      } else {
+        made.of_groups = of_groups;
+      }
+      add(made);
     }
   }
   return found;
@@ -197,8 +218,8 @@ std::vector<PipelineChoice> RecipeSpace::find_pipelines(std::int64_t groups,
   const std::vector<StageDivision>& divisions = divisions_.at(groups);
   for (std::size_t d = 0; d < divisions.size(); ++d) {
     Recipe recipe;
-    recipe.pipeline = groups, recipe.chunks = divisions[d].chunks;
-    recipe.first = divisions[d].first, recipe.last = divisions[d].last;
+    recipe.pipeline = groups;
+    divisions[d].apply_to(recipe);
     const std::string implied = recipe.schedule_name();
     for (const std::string& schedule : recipe_schedules()) {
       const ScheduleKind& kind = plan_schedule(schedule);
@@ -255,9 +276,8 @@ std::span<const StateSharding> RecipeSpace::shardings(const Recipe& mesh) const 
 
 Recipe RecipeSpace::recipe(const Recipe& mesh, const PipelineChoice& pipeline, Recompute::Kind recompute,
                            const StateSharding& sharding) const {
-  const StageDivision& division = divisions_.at(mesh.pipeline)[pipeline.division];
   Recipe recipe = mesh;
-  recipe.chunks = division.chunks, recipe.first = division.first, recipe.last = division.last;
+  divisions_.at(mesh.pipeline)[pipeline.division].apply_to(recipe);
   recipe.schedule = pipeline.schedule;
   recipe.recompute = recompute;
   recipe.state_sharding = sharding;

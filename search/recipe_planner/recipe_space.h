@@ -19,7 +19,10 @@ struct StageDivision {
   std::int64_t chunks = 1;                  ///< stages on each group
   bool in_v = false;                        ///< where they lie, see device_of_stage()
   std::optional<std::int64_t> first, last;  ///< layers on these groups, where they differ from the others
+  std::vector<std::int64_t> of_groups;      ///< layers on each group, where these do not say enough
   std::vector<std::int64_t> layers;         ///< of each stage
+  /// Sets the parts of a recipe.
+  void apply_to(Recipe& recipe) const;
 };
 
 /// A division and the order of steps; "" is the schedule that the number of chunks implies.
@@ -36,6 +39,7 @@ struct PipelineChoice {
 ///   sp on and off where tp > 1
 ///   mbs 1, 2, 4, 8 or 16, or what a condition asks for
 ///   first and last stage within two layers of the others; every vpp that divides the layers of a group
+///   where devices are of several kinds, mixed_divisions() too
 ///   the schedules that take no limit and train as the model does without a pipeline; those that go both ways
 ///   with zero 0 alone
 ///   recompute none, selective, full
@@ -47,6 +51,7 @@ struct PipelineChoice {
 /// PipelineChoice::suits().
 class RecipeSpace {
  public:
+  /// `model` and `topology` must outlive it.
   RecipeSpace(const RecipeModel& model, const Topology& topology, std::int64_t samples, RecipeFilter filter);
 
   [[nodiscard]] std::span<const Recipe> meshes() const { return meshes_; }
@@ -78,6 +83,7 @@ class RecipeSpace {
   [[nodiscard]] std::vector<StateSharding> find_shardings(const Recipe& mesh) const;
 
   const RecipeModel& model_;
+  const Topology& topology_;
   std::int64_t devices_, in_node_, samples_;
   RecipeFilter filter_;
   std::vector<Recipe> meshes_;

@@ -1,6 +1,7 @@
 #include "search/recipe_planner/measuring/distinct_groups.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 #include <span>
@@ -100,6 +101,20 @@ std::vector<std::int64_t> distinct_pairs(std::int64_t groups, const Topology& to
     devices.insert(devices.end(), mirrored.begin(), mirrored.end());
     return devices;
   });
+}
+
+std::vector<std::size_t> classes_by_kinds(std::int64_t groups, const Topology& topology) {
+  std::vector<std::int32_t> kinds;
+  for (std::size_t d = 0; d < topology.num_devices(); ++d) kinds.push_back(topology.device(DeviceId(d)).kind);
+  std::vector<std::size_t> class_of;
+  if (std::ranges::adjacent_find(kinds, std::not_equal_to()) == kinds.end()) return class_of;
+  const auto size = static_cast<std::ptrdiff_t>(kinds.size()) / groups;
+  std::map<std::vector<std::int32_t>, std::size_t> known;
+  for (std::int64_t g = 0; g < groups; ++g) {
+    std::vector<std::int32_t> of_group(kinds.begin() + g * size, kinds.begin() + (g + 1) * size);
+    class_of.push_back(known.try_emplace(std::move(of_group), known.size()).first->second);
+  }
+  return class_of;
 }
 
 NeighbourGroups neighbour_groups(std::int64_t groups, std::int64_t apart, const Topology& topology) {

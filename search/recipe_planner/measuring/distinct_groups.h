@@ -15,6 +15,10 @@ std::vector<std::int64_t> distinct_groups(std::int64_t groups, const Topology& t
 /// one as far from the other end. By the first group of each.
 std::vector<std::int64_t> distinct_pairs(std::int64_t groups, const Topology& topology);
 
+/// The class of each group: those of a class have devices of the same kinds, in the same order. Empty where
+/// all devices are of one kind.
+std::vector<std::size_t> classes_by_kinds(std::int64_t groups, const Topology& topology);
+
 /// Pairs of groups that are neighbours in a pipeline, each with the one that is `apart` groups behind it;
 /// behind the last group comes the first one.
 struct NeighbourGroups {

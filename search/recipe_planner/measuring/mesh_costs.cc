@@ -39,6 +39,20 @@ void lower(PartCosts& costs, const PartCosts& other) {
 
 }  // namespace
 
+std::vector<CopyCosts> MeshCosts::copies(std::int64_t times) const {
+  if (class_of.empty()) return {CopyCosts{&of_class.front()}};
+  constexpr std::size_t kMost = 8;  // any of them give a bound
+  std::vector<CopyCosts> distinct;
+  for (std::int64_t c = 0; c < times && distinct.size() < kMost; ++c) {
+    CopyCosts copy;
+    for (std::size_t g = static_cast<std::size_t>(c); g < class_of.size();
+         g += static_cast<std::size_t>(times))
+      copy.push_back(&of_class[class_of[g]]);
+    if (std::ranges::find(distinct, copy) == distinct.end()) distinct.push_back(std::move(copy));
+  }
+  return distinct;
+}
+
 FewestCopies with_fewest_copies(const Recipe& mesh) {
   FewestCopies fewest{mesh, 1};
   const std::int64_t copy = mesh.tensor * mesh.context;
@@ -159,24 +173,68 @@ Bytes least_permanent(const PartCosts& part, std::int64_t times, const StateShar
   return sum;
 }
 
-Nanoseconds least_time(const RecipeMeshCosts& costs, const ModelParts& parts, std::int64_t groups,
-                       std::int64_t microbatches) {
-  Nanoseconds busy = 0, chain = 0, host = 2 * costs.host_step;
-  const auto add = [&](const PartCosts& part, std::int64_t number) {
-    host += number * (part.host_forward + part.host_input + part.host_weight);
-    busy += number * (part.busy_forward + part.busy_input + part.busy_weight);
+namespace {
+
+// What a microbatch takes in a part, at least.
+struct LeastOfPart {
+  Nanoseconds busy = 0, chain = 0, host = 0;
+};
+
+// Of the front, each layer, and what is behind.
+std::vector<LeastOfPart> least_of_parts(const RecipeMeshCosts& costs, const ModelParts& parts) {
+  std::vector<LeastOfPart> made;
+  const auto add = [&](const PartCosts& part) {
     Nanoseconds backward = std::numeric_limits<Nanoseconds>::max();
     for (std::size_t k = 0; k < kNumRecomputes; ++k) {
       if (parts.recomputation[k])
         backward = std::min({backward, part.backward.all[k], part.backward.first[k]});
     }
-    chain += number * (std::min(part.forward, part.forward_first) + backward);
+    made.push_back({part.busy_forward + part.busy_input + part.busy_weight,
+                    std::min(part.forward, part.forward_first) + backward,
+                    part.host_forward + part.host_input + part.host_weight});
   };
-  add(costs.front, 1);
-  for (const std::size_t number : parts.class_of) add(costs.of_class[number], 1);
-  add(costs.behind, 1);
-  if (groups > 1) chain /= 2, host /= 2;  // two steps beside each other have theirs at the same time
-  return microbatches * (std::max({busy, chain, host}) / groups);
+  add(costs.front);
+  for (const std::size_t number : parts.class_of) add(costs.of_class[number]);
+  add(costs.behind);
+  return made;
+}
+
+// Where parts are divided among groups: a group for which each part takes at least r times what it takes at
+// least somewhere has done its share s in r · s, and the shares add up to 1.
+double evenly_divided(const std::vector<std::vector<LeastOfPart>>& groups, Nanoseconds LeastOfPart::*figure) {
+  const std::size_t parts = groups.front().size();
+  std::vector<Nanoseconds> least(parts, std::numeric_limits<Nanoseconds>::max());
+  for (const std::vector<LeastOfPart>& group : groups) {
+    for (std::size_t p = 0; p < parts; ++p) least[p] = std::min(least[p], group[p].*figure);
+  }
+  double whole = 0, speeds = 0;
+  for (const Nanoseconds part : least) whole += static_cast<double>(part);
+  for (const std::vector<LeastOfPart>& group : groups) {
+    double slower = std::numeric_limits<double>::infinity();
+    for (std::size_t p = 0; p < parts; ++p) {
+      if (least[p] > 0)
+        slower = std::min(slower, static_cast<double>(group[p].*figure) / static_cast<double>(least[p]));
+    }
+    speeds += 1 / slower;
+  }
+  return whole == 0 ? 0 : whole / speeds;
+}
+
+}  // namespace
+
+Nanoseconds least_time(const CopyCosts& copy, const ModelParts& parts, std::int64_t groups,
+                       std::int64_t microbatches) {
+  std::vector<std::vector<LeastOfPart>> of_group;
+  for (const RecipeMeshCosts* costs : copy) of_group.push_back(least_of_parts(*costs, parts));
+  const auto share = [&](Nanoseconds LeastOfPart::*figure) {
+    return evenly_divided(of_group, figure) * static_cast<double>(copy.size()) / static_cast<double>(groups);
+  };
+  // Two steps beside each other have their chains, and hosts, at the same time.
+  const double beside = groups > 1 ? 2 : 1;
+  const double step = 2.0 * static_cast<double>(copy.front()->host_step) / static_cast<double>(groups);
+  const double each = std::max({share(&LeastOfPart::busy), share(&LeastOfPart::chain) / beside,
+                                (share(&LeastOfPart::host) + step) / beside});
+  return microbatches * static_cast<Nanoseconds>(each);
 }
 
 }  // namespace pipesim

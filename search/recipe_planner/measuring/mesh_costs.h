@@ -68,6 +68,19 @@ struct RecipeMeshCosts {
   Nanoseconds host_step = 0;  ///< of each forward step and each backward step of gradients of inputs
 };
 
+/// Costs of the devices on which one copy of the model runs, by group of the pipeline; or of all groups,
+/// where there is one.
+using CopyCosts = std::vector<const RecipeMeshCosts*>;
+
+/// Costs of a mesh by class of its groups, see classes_by_kinds().
+struct MeshCosts {
+  std::vector<RecipeMeshCosts> of_class;  ///< the least of the groups of a class
+  std::vector<std::size_t> class_of;      ///< by group; empty: all are of one class
+
+  /// Copies that differ. `times`: so many groups follow each other that hold copies of the same stage.
+  [[nodiscard]] std::vector<CopyCosts> copies(std::int64_t times) const;
+};
+
 /// A mesh with as few copies of the model as hold all experts, one behind the other. All its copies do the
 /// same on samples of their own, each on neighbouring devices: what one takes, the other mesh takes at least,
 /// but for what its copies send each other.
@@ -122,8 +135,9 @@ class MeshMeter {
 Bytes least_permanent(const PartCosts& part, std::int64_t times, const StateSharding& sharding,
                       DataType gradient_type, Optimizer optimizer);
 
-/// No recipe of this mesh takes less: what all microbatches take in all parts, divided evenly.
-Nanoseconds least_time(const RecipeMeshCosts& costs, const ModelParts& parts, std::int64_t groups,
+/// No recipe of this mesh takes less: what all microbatches take in all parts, divided as evenly as the
+/// groups are fast.
+Nanoseconds least_time(const CopyCosts& copy, const ModelParts& parts, std::int64_t groups,
                        std::int64_t microbatches);
 
 }  // namespace pipesim

@@ -56,6 +56,14 @@ void add(PartTraffic& traffic, const PartTraffic& other, std::int64_t times = 1)
 
 }  // namespace
 
+std::vector<std::vector<std::int64_t>> StageGroups::distinct_of_class() const {
+  if (class_of.empty()) return {distinct};
+  std::vector<std::vector<std::int64_t>> of_class(1 + std::ranges::max(class_of));
+  for (const std::int64_t group : distinct)
+    of_class[class_of[static_cast<std::size_t>(group)]].push_back(group);
+  return of_class;
+}
+
 void lower(MeshTraffic& traffic, const MeshTraffic& other) {
   lower_one(traffic.front, other.front);
   lower_one(traffic.behind, other.behind);

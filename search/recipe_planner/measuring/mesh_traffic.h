@@ -29,8 +29,11 @@ void lower(MeshTraffic& traffic, const MeshTraffic& other);
 
 /// On which groups of a pipeline stages may lie whose traffic may differ; it is the least of them.
 struct StageGroups {
-  std::vector<std::int64_t> distinct;  ///< distinct_groups(), or distinct_pairs()
-  bool both_ways = false;              ///< each stage lies on two groups: as ScheduleKind::both_ways
+  std::vector<std::int64_t> distinct;      ///< distinct_groups(), or distinct_pairs()
+  bool both_ways = false;                  ///< each stage lies on two groups: as ScheduleKind::both_ways
+  std::vector<std::size_t> class_of = {};  ///< classes_by_kinds()
+  /// The distinct ones of each class.
+  [[nodiscard]] std::vector<std::vector<std::int64_t>> distinct_of_class() const;
 };
 
 /// By part: in front of the layers, behind them, and each class.

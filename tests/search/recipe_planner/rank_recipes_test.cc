@@ -25,7 +25,8 @@ struct RankedCase {
   std::vector<std::string> only;
 
   [[nodiscard]] OperatorGraph graph_of(std::int64_t batch, std::int64_t parts) const {
-    std::string model = text + ",batch=" + std::to_string(batch);
+    std::string model =
+        text + (text.find(':') == std::string::npos ? ":" : ",") + "batch=" + std::to_string(batch);
     if (parts > 1) model += ",zigzag=" + std::to_string(parts);
     return make_zoo_model(model);
   }
@@ -103,7 +104,13 @@ TEST(RankRecipes, FindsTheBestOfAll) {
        "levels:4@10GB/s,2@1GB/s",
        Bytes(0),
        16,
-       {"tp=1,2", "mbs=2", "zero=0,3", "recompute=none", "pp=2"}}};
+       {"tp=1,2", "mbs=2", "zero=0,3", "recompute=none", "pp=2"}},
+      {"gpt3-13b:layers=8,hidden=1024,heads=8,vocab=4096,sequence=512",
+       "dgx-a100+dgx-h100",
+       Bytes(0),
+       64,
+       {"tp=1", "cp=1", "mbs=2", "zero=0,1", "recompute=none", "pp=1,2,4", "vpp=1",
+        "schedule=1f1b,zb-h1,none"}}};
   for (const RankedCase& c : cases) {
     const Ranked ranked(c);
     const RecipeRanking ranking = ranked.rank();
@@ -120,6 +127,25 @@ TEST(RankRecipes, FindsTheBestOfAll) {
       EXPECT_LE(r.bound.memory, r.peak) << r.recipe.str();
     }
   }
+}
+
+// An A100 has a third of the rate of an H100: stages on it get fewer layers, and copies of the model on
+// either are no better than the slower.
+TEST(RankRecipes, SplitsLayersBySpeedOfDevices) {
+  const auto best_on = [](const std::string& system) {
+    RankedCase c{"gpt3-13b", system, Bytes(0), 128, {}};
+    const Ranked ranked(std::move(c));
+    const RecipeRanking ranking = ranked.rank(INT64_MAX, 2);
+    EXPECT_TRUE(ranking.proven());
+    return *ranking.best();
+  };
+  const RatedRecipe mixed = best_on("dgx-a100+dgx-h100");
+  EXPECT_LT(mixed.evaluation.time, best_on("dgx-h100").evaluation.time);
+  EXPECT_LT(mixed.evaluation.time, best_on("dgx-a100").evaluation.time);
+  EXPECT_LT(mixed.evaluation.time, best_on("dgx-a100:2").evaluation.time);
+  ASSERT_EQ(mixed.recipe.pipeline, 2);
+  ASSERT_TRUE(mixed.recipe.first && mixed.recipe.last);
+  EXPECT_LT(*mixed.recipe.first, *mixed.recipe.last - 4);
 }
 
 TEST(RankRecipes, LeavesOutWhatDoesNotFit) {

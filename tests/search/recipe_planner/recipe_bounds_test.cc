@@ -40,6 +40,17 @@ const std::vector<BoundCase>& bound_cases() {
   return cases;
 }
 
+// Of several kinds of devices: a pipeline's groups differ, and so do copies of the model.
+const std::vector<BoundCase>& mixed_cases() {
+  static const std::vector<BoundCase> cases{
+      {"llama3-8b:layers=10,hidden=2048,heads=16,kv_heads=8,vocab=8192,sequence=1024,ffn=4096",
+       "dgx-a100+dgx-h100", 32},
+      {"gpt2:layers=8,hidden=512,heads=8,vocab=512,sequence=128", "dgx-h100+pcie-v100-4", 24},
+      {"mixtral-8x7b:layers=6,hidden=512,heads=8,kv_heads=4,vocab=512,sequence=128,ffn=1024",
+       "dgx1-v100+dgx-a100", 16}};
+  return cases;
+}
+
 // Measured with fewest copies of the model, and with all.
 void expect_same(const PartCosts& few, const PartCosts& all, std::int64_t times) {
   const auto figures = [](const PartCosts& part) {
@@ -60,6 +71,15 @@ void expect_same(const RecipeMeshCosts& few, const RecipeMeshCosts& all, std::in
   expect_same(few.front, all.front, times);
   expect_same(few.behind, all.behind, times);
   for (std::size_t c = 0; c < all.of_class.size(); ++c) expect_same(few.of_class[c], all.of_class[c], times);
+}
+
+MeshCosts costs_of_classes(MeshMeter& meter, const Recipe& mesh, const Topology& topology) {
+  const StageGroups groups{distinct_groups(mesh.pipeline, topology), false,
+                           classes_by_kinds(mesh.pipeline, topology)};
+  MeshCosts made{{}, groups.class_of};
+  for (const std::vector<std::int64_t>& of_class : groups.distinct_of_class())
+    made.of_class.push_back(meter.costs(mesh, of_class));
+  return made;
 }
 
 // The least of all copies.
@@ -104,9 +124,8 @@ class SimulatedPick {
         make_zoo_model(c.model + ",batch=" + std::to_string(fewest.mesh.data * recipe.microbatch));
     const RecipeModel small_model(small);
     MeshMeter small_meter(small_model, parts, costs_, options_);
-    const RecipeMeshCosts made =
-        small_meter.costs(fewest.mesh, distinct_groups(fewest.mesh.pipeline, topology_));
-    expect_same(made, meter.costs(mesh, groups), fewest.times);
+    const MeshCosts made = costs_of_classes(small_meter, fewest.mesh, topology_);
+    if (made.class_of.empty()) expect_same(made.of_class.front(), meter.costs(mesh, groups), fewest.times);
     std::optional<MeshTraffic> traffic;
     for (const std::int64_t group :
          pipeline.both_ways ? distinct_pairs(recipe.pipeline, topology_) : groups) {
@@ -127,17 +146,23 @@ class SimulatedPick {
     ScheduleShapes shapes;
     const ScheduleShape& shape =
         shapes.of(recipe.schedule_name(), recipe.pipeline, microbatches, recipe.chunks);
-    const DividedCosts divided(made, parts, division, recipe.pipeline, recipe.recompute);
     StepSequences sequences;
-    const Nanoseconds by_steps =
-        recipe.pipeline == 1 ? 0
-                             : divided.time_of_steps(sequences.of(recipe.schedule_name(), recipe.pipeline,
-                                                                  microbatches, recipe.chunks),
-                                                     *traffic, recipe.gradient_reduction());
-    bound = {std::max({divided.time(shape, microbatches), divided.time(*traffic, shape), by_steps}),
-             divided.memory(shape, permanent_bytes(made, fewest.times, recipe.state_sharding,
-                                                   options_.gradient_type, options_.optimizer))};
-    EXPECT_LE(least_time(made, parts, recipe.pipeline, microbatches), divided.time(shape, microbatches));
+    for (const CopyCosts& copy : made.copies(fewest.times)) {
+      const DividedCosts divided(copy, parts, division, recipe.pipeline, recipe.recompute,
+                                 pipeline.both_ways);
+      const Nanoseconds by_steps =
+          recipe.pipeline == 1 ? 0
+                               : divided.time_of_steps(sequences.of(recipe.schedule_name(), recipe.pipeline,
+                                                                    microbatches, recipe.chunks),
+                                                       *traffic, recipe.gradient_reduction());
+      bound.time =
+          std::max({bound.time, divided.time(shape, microbatches), divided.time(*traffic, shape), by_steps});
+      bound.memory = std::max(
+          bound.memory,
+          divided.memory(shape, permanent_bytes(made.of_class.front(), fewest.times, recipe.state_sharding,
+                                                options_.gradient_type, options_.optimizer)));
+      EXPECT_LE(least_time(copy, parts, recipe.pipeline, microbatches), divided.time(shape, microbatches));
+    }
   }
 
   [[nodiscard]] RecipeBound simulated() {
@@ -173,11 +198,11 @@ struct Shares {
   int number = 0;
 };
 
-Shares expect_below_simulation(std::uint64_t seeds, const Runtime& runtime,
-                               std::set<std::string>& schedules) {
+Shares expect_below_simulation(std::uint64_t seeds, const Runtime& runtime, std::set<std::string>& schedules,
+                               const std::vector<BoundCase>& cases = bound_cases()) {
   Shares shares;
   for_each_seed(seeds, [&](Rng& rng) {
-    const BoundCase& c = bound_cases()[rng.below(bound_cases().size())];
+    const BoundCase& c = cases[rng.below(cases.size())];
     SimulatedPick bounded(c, runtime, rng);
     const RecipeBound simulated = bounded.simulated();
     const std::string which =
@@ -203,6 +228,18 @@ TEST(RecipeBounds, AreNeverAboveTheSimulation) {
   EXPECT_EQ(schedules.size(), 10U);
   EXPECT_GT(shares.time, 0.4);
   EXPECT_GT(shares.memory, 0.4);
+}
+
+TEST(RecipeBounds, AreNeverAboveTheSimulationOnSeveralKindsOfDevices) {
+  std::set<std::string> schedules;
+  const Shares shares = expect_below_simulation(300, Runtime(), schedules, mixed_cases());
+  const Shares host = expect_below_simulation(100, parse_runtime("megatron"), schedules, mixed_cases());
+  RecordProperty("time_share", std::to_string(shares.time));
+  RecordProperty("time_share_of_a_host", std::to_string(host.time));
+  if (host.number < 100) return;  // a single seed
+  EXPECT_EQ(schedules.size(), 10U);
+  EXPECT_GT(shares.time, 0.4);
+  EXPECT_GT(host.time, 0.4);
 }
 
 // Where the host is all that takes time, and where now this, now that is longer.

@@ -161,6 +161,31 @@ TEST(RecipeSpace, HasEveryRecipeOnce) {
   EXPECT_THAT(differing(recipes_in(mixtral.space()), all_recipes(mixtral, {0})), IsEmpty());
 }
 
+// Where kinds of devices differ: all numbers of layers for the groups of each.
+TEST(RecipeSpace, DividesLayersAmongKindsOfDevices) {
+  const SpaceCase mixed(kLlamaOfSpace, "dgx-a100+dgx-h100", 16), alike(kLlamaOfSpace, "dgx-a100:2", 16);
+  std::set<std::vector<std::int64_t>> of_two;
+  const RecipeSpace all = mixed.space();
+  for (const StageDivision& d : all.divisions(2)) {
+    if (d.chunks == 1) of_two.insert(d.layers);
+  }
+  for (std::int64_t first = 1; first < 6; ++first)
+    EXPECT_THAT(of_two, testing::Contains(std::vector{first, 6 - first}));
+  const auto of_four = [](const SpaceCase& c) {
+    std::vector<std::vector<std::int64_t>> found;
+    const RecipeSpace space = c.space({"pp=4"});
+    for (const StageDivision& d : space.divisions(4)) {
+      if (d.chunks == 1) found.push_back(d.layers);
+    }
+    return found;
+  };
+  EXPECT_THAT(of_four(mixed), testing::Contains(std::vector<std::int64_t>{1, 1, 2, 2}));
+  EXPECT_THAT(of_four(mixed), testing::Contains(std::vector<std::int64_t>{2, 2, 1, 1}));
+  EXPECT_THAT(of_four(alike), testing::Not(testing::Contains(std::vector<std::int64_t>{1, 1, 2, 2})));
+  const std::set<std::string> recipes = recipes_in(mixed.space({"pp=4", "first=1", "vpp=1", "tp=1"}));
+  EXPECT_THAT(recipes, testing::Contains(testing::HasSubstr("layers=1-1-2-2")));
+}
+
 TEST(RecipeSpace, EveryRecipeCanBeExpanded) {
   const SpaceCase c(kMixtralOfSpace, "dgx-a100", 8);
   std::set<std::string> schedules;
