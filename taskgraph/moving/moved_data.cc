@@ -96,8 +96,20 @@ std::vector<Box> DataMovement::got(std::size_t step, std::size_t rank) const {
 }
 
 std::vector<std::int32_t> DataMovement::addends_given(std::size_t step, std::size_t rank) const {
-  const std::int32_t addend = redistribution_.steps[step].gives_addend[rank];
-  return addend == RedistributionStep::all_addends ? unpeeled_ : Addends{addend};
+  const RedistributionStep& s = redistribution_.steps[step];
+  const std::int32_t addend = s.gives_addend[rank];
+  if (addend == RedistributionStep::all_addends) return unpeeled_;
+  if (addend != RedistributionStep::brought_addends) return {addend};
+  Addends brought;
+  for (const Fragment& f : fragments(s.group[rank])) {
+    if (f.step < 0) continue;
+    const RedistributionStep& by = redistribution_.steps[static_cast<std::size_t>(f.step)];
+    if (by.component == s.component && by.round < s.round && f.box.meets(*s.gives[rank]))
+      brought.insert(brought.end(), f.addends.begin(), f.addends.end());
+  }
+  std::sort(brought.begin(), brought.end());
+  brought.erase(std::unique(brought.begin(), brought.end()), brought.end());
+  return brought;
 }
 
 // Blocks of an all-gather and of an all-to-all are as they were given.

@@ -29,9 +29,9 @@ struct RedistributionStep {
   /// of the message and `gets` is empty.
   std::vector<std::optional<Box>> gives, gets;
   /// The addend that each member gives. all_addends: the sum of all addends that earlier rounds brought
-  /// together.
+  /// together; brought_addends: of those that they brought to this member.
   std::vector<std::int32_t> gives_addend;
-  static constexpr std::int32_t all_addends = -1;
+  static constexpr std::int32_t all_addends = -1, brought_addends = -2;
   bool operator==(const RedistributionStep&) const = default;
 };
 
@@ -52,10 +52,11 @@ struct Redistribution {
 /// The cheapest way from `from` (any layout) to `to` (complete) on this topology (operator algebra, section
 /// 3). First the addends that every destination already holds are peeled off. The rest is divided into
 /// connected components of overlapping boxes. Each component is moved by a recognised collective, by a chain
-/// of collectives, broadcast, reduce, reduce-first, share-then-gather or direct sends: the candidate with the
-/// least (time, rounds, place in this list). Collectives are used without comparison, and where all-to-alls
-/// alone move no more than sends, only chains are compared. Addends of `from` that lie in the same places
-/// must be merged already (sum_of). Pure and deterministic.
+/// of collectives, scatter-then-sum, broadcast, reduce, reduce-first, share-then-gather or direct sends: the
+/// candidate with the least (time, rounds, place in this list). Collectives are used without comparison, and
+/// where all-to-alls alone move no more than sends, or scatter-then-sum half as much, only chains and that
+/// are compared. Addends of `from` that lie in the same places must be merged already (sum_of). Pure and
+/// deterministic.
 Redistribution redistribute(const Layout& from, const Layout& to, std::int64_t element_bytes,
                             CommunicationPrices& prices, StepContents contents = StepContents::List);
 

@@ -189,6 +189,55 @@ TEST(WhatIf, KeepsToTheStudyThatItGoesOnWith) {
               HasSubstr("the study is of a model with the fingerprint 0000"));
 }
 
+// Paths that change together are columns of their own, and a point is what its values say.
+TEST(WhatIf, VariesSeveralFiguresTogether) {
+  const Outcome outcome = pipesim_run(
+      joined_words({"whatif", "--recipe", "tp2", "--vary", "nodes|model.layers|batch=1|2|32;2|8|64"}, kGpt));
+  EXPECT_EQ(outcome.status, 0) << outcome;
+  EXPECT_THAT(outcome.out,
+              AllOf(HasSubstr("nodes  model.layers  batch  iteration"), HasSubstr("1             2     32"),
+                    HasSubstr("2             8     64"), HasSubstr("2 points")));
+  const StudyJson study = json_run(
+      joined_words({"whatif", "--recipe", "tp2", "--vary", "nodes|model.layers|batch=1|2|32;2|8|64"}, kGpt));
+  const StudyJson alone = json_run({"simulate", "--recipe", "tp2", "--model", "gpt:layers=8", "--topology",
+                                    "dgx-a100:2", "--batch", "64"});
+  EXPECT_EQ(study["points"][1]["time_s"], alone["iteration_time_s"]);
+}
+
+TEST(WhatIf, TakesModelAndTopologyFromWhatIsVaried) {
+  const Outcome outcome =
+      pipesim_run({"whatif", "--batch", "16", "--recipe", "tp2", "--vary", "model=gpt:layers=2;gpt:layers=4",
+                   "--vary", "topology=dgx-a100,dgx-h100"});
+  EXPECT_EQ(outcome.status, 0) << outcome;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("4 points"), HasSubstr("gpt:layers=4  dgx-h100")));
+}
+
+TEST(WhatIf, PointsThatCannotBeAskedForSayWhy) {
+  const Outcome mixed =
+      pipesim_run(joined_words({"whatif", "--recipe", "tp2", "--vary", "recipe=tp2;tpx"}, kGpt));
+  EXPECT_EQ(mixed.status, 0) << mixed;
+  EXPECT_THAT(mixed.out, AllOf(HasSubstr("tp2,dp8,mbs1"), HasSubstr("tpx")));
+  const Outcome searched = pipesim_run({"whatif", "--model", "lenet", "--topology", "p100-4x4:1", "--plans",
+                                        "search", "--vary", "algorithm=gpipe,mcmc"});
+  EXPECT_EQ(searched.status, 0) << searched;
+  EXPECT_THAT(searched.out, HasSubstr("algorithm=mcmc: allowed in studies: gpipe"));
+  const Outcome none =
+      pipesim_run(joined_words({"whatif", "--recipe", "tp2", "--vary", "recipe.tp=32,64"}, kGpt));
+  EXPECT_EQ(none.status, 1) << none;
+  EXPECT_THAT(none.err, HasSubstr("whatif: no point has a plan, the first because: recipe \"tp32"));
+  EXPECT_THAT(none.out, Not(HasSubstr("0 ns")));
+}
+
+// Stages that are no recipe's are a pipeline.
+TEST(WhatIf, TellsPipelinesFromCopies) {
+  const Outcome outcome =
+      pipesim_run({"whatif", "--model", "bert-base:layers=4", "--topology", "dapple-b", "--batch", "16",
+                   "--baseline", "data-parallel", "--vary", "stages=1;8,8;16", "--vary", "microbatches=4"});
+  EXPECT_EQ(outcome.status, 0) << outcome;
+  EXPECT_THAT(outcome.out,
+              AllOf(HasSubstr("straight pipeline"), Not(HasSubstr("gpipe")), Not(HasSubstr("hand"))));
+}
+
 // A point that can't be is a row with its reason, and the others are there.
 TEST(WhatIf, PointsWithoutAPlanSayWhy) {
   const Outcome outcome =

@@ -53,5 +53,9 @@ int run_compare_execution(const Arguments& arguments, Streams& streams) { hand_o
 int run_import_of_this_machine(const Arguments& arguments, Streams& streams) {
   hand_over(arguments, streams);
 }
+std::unique_ptr<PeerProcesses> peers_of_launcher(const Arguments& arguments, Streams& streams) {
+  if (processes_of_launcher() == 1) return nullptr;
+  hand_over(arguments, streams);
+}
 
 }  // namespace pipesim

@@ -9,6 +9,7 @@
 #include <optional>
 #include <ostream>
 #include <set>
+#include <sstream>
 
 #include "sim/base/cores.h"
 #include "sim/base/errors.h"
@@ -18,6 +19,7 @@
 #include "tools/cli/figures.h"
 #include "tools/cli/status_line.h"
 #include "tools/cli/table.h"
+#include "tools/commands/execution_commands.h"
 #include "tools/commands/options/planner_options.h"
 #include "tools/commands/options/search_options.h"
 #include "tools/commands/options/shared_options.h"
@@ -25,13 +27,12 @@
 #include "tools/commands/whatif/plan_questions.h"
 #include "tools/commands/whatif/run_points.h"
 #include "tools/commands/whatif/varied_arguments.h"
+#include "tools/commands/whatif/whatif_options.h"
 #include "tools/inputs/model_and_topology.h"
 #include "tools/searching/interrupt.h"
 #include "tools/whatif/study.h"
 
 namespace pipesim {
-
-std::vector<Option> whatif_options();
 
 namespace {
 
@@ -84,13 +85,12 @@ std::vector<std::string> words_of_study(const Arguments& a) {
 void check_axes(const Arguments& a, const std::vector<StudyAxis>& axes) {
   std::set<std::string> paths;
   for (const StudyAxis& axis : axes) {
-    if (!paths.insert(axis.path).second)
-      throw UsageError(fmt::format("whatif: --vary {} is given twice", axis.path));
-  }
-  for (const StudyAxis& axis : axes) {
-    require_varied(a, axis.path);
-    for (const std::string& value : axis.values) {
-      const Arguments point = varied(a, axis.path, value);
+    for (const std::string& path : axis.paths()) {
+      if (!paths.insert(path).second) throw UsageError(fmt::format("whatif: --vary {} is given twice", path));
+      require_varied(a, path);
+    }
+    for (std::size_t v = 0; v < axis.values.size(); ++v) {
+      const Arguments point = varied(a, {axis}, {v});
       const bool of_topology =
           point.has("topology") && point.text("topology") != (a.has("topology") ? a.text("topology") : "");
       if (of_topology) (void)open_topology(point.text("topology"));
@@ -101,8 +101,8 @@ void check_axes(const Arguments& a, const std::vector<StudyAxis>& axes) {
 Study new_study(const Arguments& a) {
   Study study;
   study.words = words_of_study(a);
-  study.plans = plans_of(a);
   for (const std::string& text : a.texts("vary")) study.axes.push_back(parse_axis(text));
+  study.plans = plans_of(with_first_values(a, study.axes));
   if (study.axes.empty()) a.refuse("--vary PATH=VALUES is missing; --list says what can be varied");
   const std::size_t points = number_of_points(study.axes);
   if (points > (a.given("yes") ? kMostPoints : kMostUnasked))
@@ -167,8 +167,8 @@ class StudyKeeper {
     const double took = std::chrono::duration<double>(Clock::now() - began_).count();
     const double left =
         here == 0 ? 0 : took / static_cast<double>(here) * static_cast<double>(study_.points.size() - done);
-    status_.show(
-        fmt::format("{} of {} points, about {} left", done, study_.points.size(), pretty(Seconds(left))));
+    status_.show(fmt::format("{} of {} points{}", done, study_.points.size(),
+                             left > 0 ? fmt::format(", about {} left", pretty(Seconds(left))) : ""));
   }
 
   const Study& study_;
@@ -275,39 +275,13 @@ void check_targets(const Arguments& a) {
   if (a.has("target-time")) (void)a.duration("target-time");
 }
 
-int run_whatif(const Arguments& a, Streams& streams) {
-  for (const char* file : {"output", "csv"}) {
-    if (a.has(file)) require_writable(a.text(file));
-  }
-  check_targets(a);
-  if (a.given("list")) return list_figures(a, streams);
-  const bool resumed = a.has("resume");
-  if (!resumed && a.texts("vary").empty()) return answer_of_plan(a, streams);
-  for (const char* option : {"sensitivity", "mtbf"}) {
-    if (a.given(option))
-      throw UsageError(
-          fmt::format("whatif: --{} asks about one plan, so --vary does not go with it", option));
-  }
-  Study study = resumed ? read_study(a.text("resume")) : new_study(a);
-  const Arguments told = resumed ? arguments_of(study, a, a.text("resume")) : a;
-  const Arguments arguments = for_points(told, study.plans);
-  const std::optional<NoisyTimes> noise = noise_of(told);
-  study.objective = noise ? noise->objective_name : "";
-  const std::string model = study.model, fingerprint = study.model_fingerprint;
-  name_model(told, study);
-  if (resumed && fingerprint != study.model_fingerprint)
-    throw InputError(fmt::format("{}: the study is of a model with the fingerprint {}, {} has {} now",
-                                 a.text("resume"), fingerprint, model, study.model_fingerprint));
-  if (!resumed) check_axes(arguments, study.axes);
-  const std::string file = a.has("output") ? a.text("output") : resumed ? a.text("resume") : "";
-  const Interrupt interrupt;
-  const PointRunner runner({study.plans, noise, [&] { return interrupt.requested(); }});
-  StudyKeeper keeper(study, file, streams.err);
-  run_points(runner, arguments, study, threads_of_study(a), [&] { keeper.point_done(); });
-  if (!interrupt.requested() && a.given("crossovers"))
-    find_crossovers(runner, arguments, study, [&] { keeper.point_done(); });
-  keeper.clear();
-  keeper.write();
+// The file, as the first of several processes finds it.
+Study resumed_study(const std::string& file, PeerProcesses* peers) {
+  if (peers == nullptr) return read_study(file);
+  return study_in(peers->gather(peers->rank() == 0 ? read_file(file) : "").front(), file);
+}
+
+void tell(const Arguments& a, const Study& study, Streams& streams) {
   if (a.has("csv")) write_file(a.text("csv"), to_csv(study));
   if (a.given("json")) {
     streams.out << json_of(study).dump(2) << "\n";
@@ -317,142 +291,78 @@ int run_whatif(const Arguments& a, Streams& streams) {
                                name_of(study.plans))
                 << to_text(study) << target_text(a, study);
   }
-  if (!interrupt.requested()) return 0;
-  constexpr int kInterrupted = 130;
-  streams.err << fmt::format("pipesim: interrupted, {} of {} points are done{}\n", study.done(),
-                             study.points.size(),
-                             file.empty() ? "; with -o FILE they would be kept"
-                                          : fmt::format("; pipesim whatif --resume {} goes on", file));
-  return kInterrupted;
+}
+
+int run_study(const Arguments& a, PeerProcesses* peers, Streams& streams) {
+  const bool first = peers == nullptr || peers->rank() == 0;
+  const bool resumed = a.has("resume");
+  for (const char* option : {"sensitivity", "mtbf"}) {
+    if (a.given(option))
+      throw UsageError(
+          fmt::format("whatif: --{} asks about one plan, so --vary does not go with it", option));
+  }
+  Study study = resumed ? resumed_study(a.text("resume"), peers) : new_study(a);
+  const Arguments told =
+      with_first_values(resumed ? arguments_of(study, a, a.text("resume")) : a, study.axes);
+  const Arguments arguments = for_points(told, study.plans);
+  const std::optional<NoisyTimes> noise = noise_of(told);
+  study.objective = noise ? noise->objective_name : "";
+  const std::string model = study.model, fingerprint = study.model_fingerprint;
+  name_model(told, study);
+  if (resumed && fingerprint != study.model_fingerprint)
+    throw InputError(fmt::format("{}: the study is of a model with the fingerprint {}, {} has {} now",
+                                 a.text("resume"), fingerprint, model, study.model_fingerprint));
+  if (!resumed) check_axes(arguments, study.axes);
+  const std::string file = !first ? "" : a.has("output") ? a.text("output") : resumed ? a.text("resume") : "";
+  const auto done = [&] {
+    return fmt::format("{} of {} points are done{}", study.done(), study.points.size(),
+                       file.empty() ? "; with -o FILE they would be kept"
+                                    : fmt::format("; pipesim whatif --resume {} goes on", file));
+  };
+  const Interrupt interrupt;
+  const PointRunner runner({study.plans, noise, [&] { return interrupt.requested(); }});
+  std::ostringstream nobody;
+  StudyKeeper keeper(study, file, first ? streams.err : nobody);
+  try {
+    run_points(runner, arguments, study, threads_of_study(a), peers, [&] { keeper.point_done(); });
+  } catch (const DeviceError& error) {  // of a process that died
+    keeper.clear();
+    keeper.write();
+    throw DeviceError(fmt::format("{}; {}", error.what(), done()));
+  }
+  if (!first) return 0;
+  const bool complete = study.done() == study.points.size();
+  if (complete && a.given("crossovers"))
+    find_crossovers(runner, arguments, study, [&] { keeper.point_done(); });
+  keeper.clear();
+  keeper.write();
+  tell(a, study, streams);
+  if (!complete || interrupt.requested()) {
+    constexpr int kInterrupted = 130;
+    streams.err << fmt::format("pipesim: interrupted, {}\n", done());
+    return kInterrupted;
+  }
+  const auto has_plan = [](const std::optional<PointResult>& p) { return p->error.empty(); };
+  if (std::ranges::none_of(study.points, has_plan))
+    throw InputError(
+        fmt::format("whatif: no point has a plan, the first because: {}", study.points.front()->error));
+  return 0;
+}
+
+int run_whatif(const Arguments& a, Streams& streams) {
+  const std::unique_ptr<PeerProcesses> peers = peers_of_launcher(a, streams);
+  const bool study = a.has("resume") || !a.texts("vary").empty();
+  if (peers && (a.given("list") || !study))
+    throw UsageError("whatif: mpirun shares out the points of a study; --vary or --resume is missing");
+  for (const char* file : {"output", "csv"}) {
+    if (a.has(file) && (!peers || peers->rank() == 0)) require_writable(a.text(file));
+  }
+  check_targets(a);
+  if (a.given("list")) return list_figures(a, streams);
+  return study ? run_study(a, peers.get(), streams) : answer_of_plan(a, streams);
 }
 
 }  // namespace
-
-std::vector<Option> whatif_options() {
-  std::vector<Option> options{
-      {.name = "vary",
-       .argument = "PATH=VALUES",
-       .default_value = "",
-       .help = "what to vary, and its values; may be repeated",
-       .repeated = true,
-       .details = "VALUES is a list (10,25,50Gb/s) or a range (1..64*2, 1..8+1). Values that have commas are "
-                  "separated by semicolons (recipe='tp8,pp2;tp4,pp4'). x2 multiplies what a figure is. Each "
-                  "combination is a point; the last --vary changes fastest.",
-       .group = OptionGroup::Search},
-      {.name = "plans",
-       .argument = "KIND",
-       .default_value = "",
-       .help = "where each point's plan comes from",
-       .details = "Left out: same, where --plan, --recipe or --baseline is given, else recipes, or search "
-                  "for models without recipes.",
-       .group = OptionGroup::Search,
-       .choices = {{"same", "the one that is given"},
-                   {"recipes", "the best recipe of each point"},
-                   {"search", "what --algorithm finds at each point"}}},
-      {.name = "crossovers",
-       .argument = "",
-       .default_value = "",
-       .help = "find where the kind of plan changes",
-       .group = OptionGroup::Search},
-      {.name = "sensitivity",
-       .argument = "",
-       .default_value = "",
-       .help = "what 10 % more of each figure would bring",
-       .details =
-           "Of one plan: for each rate and latency, how long today's critical path would be, and what a "
-           "simulation says.",
-       .group = OptionGroup::Search},
-      {.name = "noise",
-       .argument = "SPREADS",
-       .default_value = "",
-       .help = "let times vary from one iteration to the next",
-       .details =
-           "Any of operators=2%, links=10%, devices=3%, hosts=10% and stragglers=0.1%x1.5, with commas "
-           "between: "
-           "log-normal factors of mean 1 on each pass, transfer, device and launch, with these standard "
-           "deviations; and the probability that a device is 1.5 times as slow in an iteration.",
-       .group = OptionGroup::Search},
-      {.name = "samples",
-       .argument = "N",
-       .default_value = "500",
-       .help = "iterations with noise",
-       .group = OptionGroup::Search},
-      {.name = "objective",
-       .argument = "NAME",
-       .default_value = "p95",
-       .help = "by which recipes are chosen under noise",
-       .details =
-           "p95: the time that 95 % of iterations do not exceed; or mean. The ten best recipes without "
-           "noise are compared.",
-       .group = OptionGroup::Search},
-      {.name = "mtbf",
-       .argument = "TIME",
-       .default_value = "",
-       .help = "mean time between failures of one device",
-       .details = "Tells how often to write checkpoints, and how much of the time trains.",
-       .group = OptionGroup::Search},
-      {.name = "checkpoint-time",
-       .argument = "TIME",
-       .default_value = "30s",
-       .help = "that writing a checkpoint takes",
-       .group = OptionGroup::Search},
-      {.name = "restart-time",
-       .argument = "TIME",
-       .default_value = "5min",
-       .help = "from a failure until training goes on",
-       .group = OptionGroup::Search},
-      {.name = "tokens",
-       .argument = "N",
-       .default_value = "",
-       .help = "tokens (or samples) to train with, such as 15T",
-       .group = OptionGroup::Search},
-      {.name = "target-time",
-       .argument = "TIME",
-       .default_value = "",
-       .help = "name the cheapest point that trains --tokens in it",
-       .group = OptionGroup::Search},
-      {.name = "target-cost",
-       .argument = "N",
-       .default_value = "",
-       .help = "name the fastest point that trains --tokens for it",
-       .group = OptionGroup::Search},
-      {.name = "threads",
-       .argument = "N",
-       .default_value = "all cores",
-       .help = "points that are predicted at the same time",
-       .group = OptionGroup::Search},
-      {.name = "list",
-       .argument = "",
-       .default_value = "",
-       .help = "list what can be varied",
-       .group = OptionGroup::Output},
-      {.name = "resume",
-       .argument = "FILE",
-       .default_value = "",
-       .help = "run what a study lacks",
-       .details = "FILE is written again, unless -o names another.",
-       .group = OptionGroup::Search},
-      {.name = "yes",
-       .argument = "",
-       .default_value = "",
-       .help = "allow more than 100,000 points",
-       .group = OptionGroup::Search}};
-  std::set<std::string> names;
-  for (const Option& o : options) names.insert(o.name);
-  const auto add = [&](const std::vector<Option>& more) {
-    for (const Option& o : more) {
-      if (names.insert(o.name).second) options.push_back(o);
-    }
-  };
-  add(subject_options("predict"));
-  add({runtime_option()});
-  add(own_search_options());
-  add(planner_options());
-  add(in_group(OptionGroup::Output, {{"output", "FILE", "", "write the study to FILE", 'o'},
-                                     {"csv", "FILE", "", "write a table of all figures"},
-                                     json_option()}));
-  return options;
-}
 
 Command whatif_command() {
   Command c;

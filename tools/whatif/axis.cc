@@ -7,6 +7,7 @@
 #include <set>
 
 #include "sim/base/errors.h"
+#include "sim/base/suggest.h"
 #include "tools/cli/text.h"
 
 namespace pipesim {
@@ -47,7 +48,37 @@ StudyAxis ranged(std::string_view text, StudyAxis axis, std::string_view values)
   return axis;
 }
 
+// Values of several paths.
+StudyAxis together(std::string_view text, StudyAxis axis, std::string_view values) {
+  const std::vector<std::string> paths = axis.paths();
+  std::set<std::string> seen;
+  axis.values = split(values, ";");
+  for (const std::string& value : axis.values) {
+    const std::vector<std::string> parts = split(value, "|");
+    if (parts.size() != paths.size())
+      fail_axis(text, fmt::format("found {} in \"{}\", needed: {}, with | between them",
+                                  counted(std::ssize(parts), "value"), value, paths.size()));
+    for (std::size_t i = 0; i < paths.size(); ++i) {
+      if (paths[i].empty() || parts[i].empty()) fail_axis(text, "a path or a value is empty");
+    }
+    if (!seen.insert(value).second) fail_axis(text, fmt::format("the value {} is given twice", value));
+  }
+  return axis;
+}
+
 }  // namespace
+
+std::vector<std::string> StudyAxis::paths() const { return split(path, "|"); }
+
+std::vector<StudyAxis::Assignment> StudyAxis::assignments(std::size_t number) const {
+  const std::vector<std::string> all = paths();
+  if (all.size() == 1) return {{path, values[number]}};
+  const std::vector<std::string> of_paths = split(values[number], "|");
+  std::vector<Assignment> made;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    made.push_back({all[i], i < of_paths.size() ? of_paths[i] : ""});
+  return made;
+}
 
 bool read_number(std::string_view value, NumberWithUnit& out) {
   out = {};
@@ -73,6 +104,7 @@ StudyAxis parse_axis(std::string_view text) {
     fail_axis(text, "allowed: PATH=VALUES, such as nodes=1,2,4");
   StudyAxis axis{std::string(text.substr(0, equals)), {}};
   const std::string_view values = text.substr(equals + 1);
+  if (axis.paths().size() > 1) return together(text, std::move(axis), values);
   if (values.find("..") != std::string_view::npos && values.find("..") != 0 &&
       values.find_first_of("*+") != std::string_view::npos && values.find('/') > values.find("..") &&
       values.find(';') == std::string_view::npos) {

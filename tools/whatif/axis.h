@@ -9,15 +9,23 @@ namespace pipesim {
 
 /// What a study varies, and the values that it takes.
 struct StudyAxis {
-  std::string path;                 ///< "inter_node.bandwidth", "nodes", "recipe.tp"
-  std::vector<std::string> values;  ///< as one point has them: "25Gb/s", "4"
+  std::string path;  ///< "inter_node.bandwidth", "nodes", "recipe.tp"; or several: "nodes|batch"
+  std::vector<std::string> values;  ///< as one point has them: "25Gb/s", "4"; of several paths: "4|256"
   bool operator==(const StudyAxis&) const = default;
+
+  struct Assignment {
+    std::string path, value;
+  };
+  /// What a value says, path by path.
+  [[nodiscard]] std::vector<Assignment> assignments(std::size_t number) const;
+  [[nodiscard]] std::vector<std::string> paths() const;
 };
 
 /// Reads PATH=VALUES. VALUES is a list "10,25,50Gb/s", in which numbers without a unit have that of the last;
 /// or a range "LOWEST..HIGHEST*FACTOR" or "LOWEST..HIGHEST+STEP", with a unit behind it or without. Values
-/// that have commas themselves, as recipes, are separated by semicolons. InputError says what was found and
-/// what is allowed.
+/// that have commas themselves, as recipes, are separated by semicolons. Paths that change together have |
+/// between them, as their values have: "nodes|batch=1|64;2|128". InputError says what was found and what is
+/// allowed.
 StudyAxis parse_axis(std::string_view text);
 
 /// The number at the beginning of a value and what stands behind it ("25", "Gb/s"), a factor ("x2") having

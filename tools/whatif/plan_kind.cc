@@ -49,7 +49,9 @@ std::string kind_of_plan(const OperatorGraph& graph, const Strategy& strategy, c
                          const Topology& topology) {
   if (has_recipes(graph)) {
     const RecipeModel model(graph);
-    return kind_of_recipe(recipe_of(strategy, options, model, topology).recipe);
+    const RecognisedRecipe recognised = recipe_of(strategy, options, model, topology);
+    // A plan of which most is otherwise is no such recipe.
+    if (2 * recognised.differing.size() < strategy.size()) return kind_of_recipe(recognised.recipe);
   }
   std::set<DeviceId> all;
   for (const ParallelConfig& config : strategy) all.insert(config.devices.begin(), config.devices.end());

@@ -4,6 +4,7 @@
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -66,6 +67,12 @@ struct Study {
 nlohmann::ordered_json json_of(const Study& study);
 /// InputError that names the file and the place.
 Study read_study(const std::string& file);
+/// The same of the file's text.
+Study study_in(const std::string& text, const std::string& file);
+
+/// Points as text, and a study with what such a text adds.
+std::string text_of_points(const Study& study, std::span<const std::size_t> numbers);
+void add_points(Study& study, const std::string& text);
 
 /// Cost of a million samples, or of 10⁹ tokens where the model has tokens, in the topology's currency.
 std::optional<double> cost_of_work(const PointResult& point);

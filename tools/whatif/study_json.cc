@@ -67,6 +67,20 @@ std::size_t number_of(const std::vector<StudyAxis>& axes, const std::vector<std:
   return number;
 }
 
+void read_points(const Json& points, Study& study) {
+  std::size_t i = 0;
+  for (const Json& point : points) {
+    const std::string place = fmt::format("/points/{}", i++);
+    try {
+      study.points[number_of(study.axes, point.at("at").get<std::vector<std::size_t>>())] = point_of(point);
+    } catch (const Json::exception& error) {
+      throw InputError(fmt::format("{}: {}", place, error.what()));
+    } catch (const InputError& error) {
+      throw InputError(fmt::format("{}/at: {}", place, error.what()));
+    }
+  }
+}
+
 PointPlans plans_named(const std::string& name) {
   for (const PointPlans plans : {PointPlans::Same, PointPlans::Recipes, PointPlans::Search}) {
     if (name == name_of(plans)) return plans;
@@ -90,22 +104,12 @@ Study study_of(const Json& json) {
   for (const Json& axis : json.at("axes"))
     study.axes.push_back(
         {axis.at("name").get<std::string>(), axis.at("values").get<std::vector<std::string>>()});
-  constexpr std::size_t kMostPoints = 100'000'000;
+  constexpr std::size_t kMostOfFile = 100'000'000;
   const std::size_t points = number_of_points(study.axes);
-  if (points == 0 || points > kMostPoints)
-    throw InputError(fmt::format("/axes: they have {} points, allowed: 1 to {}", points, kMostPoints));
+  if (points == 0 || points > kMostOfFile)
+    throw InputError(fmt::format("/axes: they have {} points, allowed: 1 to {}", points, kMostOfFile));
   study.points.resize(points);
-  std::size_t i = 0;
-  for (const Json& point : json.at("points")) {
-    const std::string place = fmt::format("/points/{}", i++);
-    try {
-      study.points[number_of(study.axes, point.at("at").get<std::vector<std::size_t>>())] = point_of(point);
-    } catch (const Json::exception& error) {
-      throw InputError(fmt::format("{}: {}", place, error.what()));
-    } catch (const InputError& error) {
-      throw InputError(fmt::format("{}/at: {}", place, error.what()));
-    }
-  }
+  read_points(json.at("points"), study);
   if (!json.contains("crossovers")) return study;
   for (const Json& c : json.at("crossovers")) {
     Crossover crossover{0,
@@ -151,8 +155,17 @@ Json json_of(const Study& study) {
   return json;
 }
 
-Study read_study(const std::string& file) {
-  const std::string text = read_file(file);
+std::string text_of_points(const Study& study, std::span<const std::size_t> numbers) {
+  Json points = Json::array();
+  for (const std::size_t number : numbers) points.push_back(json_of_point(study, number));
+  return points.dump();
+}
+
+void add_points(Study& study, const std::string& text) { read_points(Json::parse(text), study); }
+
+Study read_study(const std::string& file) { return study_in(read_file(file), file); }
+
+Study study_in(const std::string& text, const std::string& file) {
   try {
     return study_of(Json::parse(text));
   } catch (const Json::exception& error) {

@@ -24,6 +24,7 @@ std::string sparkline(const Study& study) {
     if (least == 0 || p->time_s < least) least = p->time_s;
     most = std::max(most, p->time_s);
   }
+  if (most == 0) return "";
   std::string line;
   for (const auto& p : study.points) {
     if (!p || !p->error.empty()) {
@@ -34,6 +35,17 @@ std::string sparkline(const Study& study) {
     line += kHeights[static_cast<std::size_t>(height * (kHeights.size() - 1) + 0.5)];
   }
   return fmt::format("  time {} from {} to {}\n", line, pretty(Seconds(least)), pretty(Seconds(most)));
+}
+
+// By path of all axes.
+std::vector<std::string> values_of(const Study& study, std::size_t point) {
+  const std::vector<std::size_t> at = place_of_point(study.axes, point);
+  std::vector<std::string> values;
+  for (std::size_t a = 0; a < study.axes.size(); ++a) {
+    for (StudyAxis::Assignment& one : study.axes[a].assignments(at[a]))
+      values.push_back(std::move(one.value));
+  }
+  return values;
 }
 
 std::string crossovers_text(const Study& study) {
@@ -63,7 +75,9 @@ std::string to_text(const Study& study) {
   const bool tokens = has_any(study, [](const PointResult& p) { return p.tokens_per_s.has_value(); });
   const bool prices = has_any(study, [](const PointResult& p) { return p.price_per_hour.has_value(); });
   std::vector<Table::Column> columns;
-  for (const StudyAxis& axis : study.axes) columns.push_back({axis.path, Align::Right});
+  for (const StudyAxis& axis : study.axes) {
+    for (const std::string& path : axis.paths()) columns.push_back({path, Align::Right});
+  }
   columns.push_back({"iteration", Align::Right});
   if (!study.objective.empty()) columns.push_back({study.objective, Align::Right});
   columns.push_back({tokens ? "tokens/s" : "samples/s", Align::Right});
@@ -76,8 +90,7 @@ std::string to_text(const Study& study) {
   for (std::size_t i = 0; i < study.points.size(); ++i) {
     if (!study.points[i]) continue;
     const PointResult& p = *study.points[i];
-    std::vector<std::string> cells;
-    for (std::size_t a = 0; a < study.axes.size(); ++a) cells.push_back(study.value(i, a));
+    std::vector<std::string> cells = values_of(study, i);
     if (!p.error.empty()) {
       cells.resize(columns.size() - 1, "-");
       cells.push_back(p.error);
@@ -96,12 +109,15 @@ std::string to_text(const Study& study) {
     table.add(std::move(cells));
   }
   const bool curve = study.axes.size() == 1 && study.points.size() > 1;
-  return table.str(2) + (curve ? "\n" + sparkline(study) : "") + crossovers_text(study);
+  const std::string line = curve ? sparkline(study) : "";
+  return table.str(2) + (line.empty() ? "" : "\n" + line) + crossovers_text(study);
 }
 
 std::string to_csv(const Study& study) {
   std::string text;
-  for (const StudyAxis& axis : study.axes) text += csv_cell(axis.path) + ",";
+  for (const StudyAxis& axis : study.axes) {
+    for (const std::string& path : axis.paths()) text += csv_cell(path) + ",";
+  }
   text +=
       "time_s,objective_s,samples_per_s,tokens_per_s,mfu,scaling,devices,memory_bytes,fits,price_per_hour,"
       "cost,kind,"
@@ -112,7 +128,7 @@ std::string to_csv(const Study& study) {
   for (std::size_t i = 0; i < study.points.size(); ++i) {
     if (!study.points[i]) continue;
     const PointResult& p = *study.points[i];
-    for (std::size_t a = 0; a < study.axes.size(); ++a) text += csv_cell(study.value(i, a)) + ",";
+    for (const std::string& value : values_of(study, i)) text += csv_cell(value) + ",";
     if (!p.error.empty()) {
       text += fmt::format(",,,,,,,,,,,,,{}\n", csv_cell(p.error));
       continue;

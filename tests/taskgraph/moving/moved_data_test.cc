@@ -230,5 +230,37 @@ TEST(DataMovement, UsesAnEntryAsItIsWhereNothingMustMove) {
   EXPECT_TRUE(movement.result(DeviceId(1), Box::whole(shape)).is_fragment(movement.fragments(DeviceId(1))));
 }
 
+// Gradients of state that nodes divide, and of which each has a copy: node by node they are reduced to parts,
+// and these are summed over the nodes.
+TEST(DataMovement, SumsWhatNodesHaveReducedToParts) {
+  for (const std::size_t nodes : {2U, 3U, 5U, 7U}) {
+    const Topology topology = make_topology("levels:4@20GB/s," + std::to_string(nodes) + "@1GB/s");
+    const CostModel costs(topology);
+    CommunicationPrices prices(costs);
+    const Box box = Box::whole(std::vector<std::int64_t>{8, 4});
+    std::vector<Layout::Piece> addends, parts;
+    for (std::int32_t d = 0; d < static_cast<std::int32_t>(4 * nodes); ++d) {
+      Box part = box;
+      part[0] = part_of(8, 4, d % 4);
+      addends.push_back({DeviceId(d), box, d});
+      parts.push_back({DeviceId(d), part, 0});
+    }
+    const Layout from(addends), to(parts);
+    const Redistribution r = redistribute(from, to, 1 << 20, prices);
+    EXPECT_EQ(r.steps.size(), nodes + 4) << nodes;
+    for (const RedistributionStep& s : r.steps) {
+      EXPECT_EQ(s.kind, s.round == 0 ? Collective::ReduceScatter : Collective::AllReduce);
+      EXPECT_EQ(s.group.size(), s.round == 0 ? 4 : nodes);
+    }
+    const ArrayRun run(from, to, r, topology.num_devices());
+    for (const LayoutEntry& want : to.entries()) {
+      const Values values = run.result(want.device, to.box(want));
+      for_each_point(to.box(want), [&](const auto& p) {
+        EXPECT_EQ(values[offset_in(to.box(want), p)], expected(from, p));
+      });
+    }
+  }
+}
+
 }  // namespace
 }  // namespace pipesim

@@ -198,7 +198,7 @@ TEST(Redistribution, RandomMeshesReachTheirTargets) {
   const Topology topologies[] = {make_topology("p100-4x4"), make_topology("levels:3@20GB/s,2@5GB/s,2@1GB/s")};
   const CostModel models[] = {CostModel(topologies[0]), CostModel(topologies[1])};
   int composed = 0;
-  for_each_seed(400, [&](Rng& rng) {
+  for_each_seed(600, [&](Rng& rng) {
     CommunicationPrices prices(models[rng.below(2)]);
     const RandomMeshChange change = random_mesh_change(rng, prices.topology().num_devices());
     const Layout before = change.mesh.layout(change.before), from = sum_of(std::vector{&before});

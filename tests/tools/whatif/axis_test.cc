@@ -31,6 +31,17 @@ TEST(StudyAxes, AreRanges) {
   EXPECT_THAT(values_of_axis("x1..x1.2+0.1"), ElementsAre("x1", "x1.1", "x1.2"));
 }
 
+TEST(StudyAxes, HaveSeveralPathsThatChangeTogether) {
+  const StudyAxis axis = parse_axis("nodes|recipe=1|tp2,pp2;2|tp4");
+  EXPECT_EQ(axis.paths(), (std::vector<std::string>{"nodes", "recipe"}));
+  EXPECT_EQ(axis.values, (std::vector<std::string>{"1|tp2,pp2", "2|tp4"}));
+  ASSERT_EQ(axis.assignments(0).size(), 2U);
+  EXPECT_EQ(axis.assignments(0)[1].path, "recipe");
+  EXPECT_EQ(axis.assignments(0)[1].value, "tp2,pp2");
+  EXPECT_THROW((void)parse_axis("nodes|batch=1|2;3"), InputError);
+  EXPECT_THROW((void)parse_axis("nodes|batch=1|;2|3"), InputError);
+}
+
 TEST(StudyAxes, AreRefusedWhereTheyMeanNothing) {
   for (const char* wrong :
        {"nodes", "=1", "nodes=", "nodes=1,,2", "nodes=1,1", "nodes=1..8*1", "nodes=8..1*2", "nodes=0..8*2",

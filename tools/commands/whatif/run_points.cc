@@ -1,6 +1,7 @@
 #include "tools/commands/whatif/run_points.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -16,7 +17,9 @@
 #include "search/worker_threads.h"
 #include "sim/base/deadline.h"
 #include "sim/base/errors.h"
+#include "sim/base/suggest.h"
 #include "tools/cli/figures.h"
+#include "tools/commands/options/planner_options.h"
 #include "tools/commands/options/shared_options.h"
 #include "tools/commands/options/subject_options.h"
 #include "tools/commands/planning/planner_run.h"
@@ -71,6 +74,12 @@ PointResult result_of(Evaluator& evaluator, const Strategy& strategy, const Topo
   if (const double price = topology.parts().price_per_hour; price > 0)
     result.price_per_hour = price * static_cast<double>(result.devices);
   return result;
+}
+
+std::vector<std::string> names_of_planners() {
+  std::vector<std::string> names;
+  for (const PlannerChoice& planner : planner_choices()) names.emplace_back(planner.name);
+  return names;
 }
 
 // Searches of points tell nobody how far they are.
@@ -138,7 +147,9 @@ PointResult PointRunner::run_same(const Arguments& point) const {
   const CostModel costs(topology, pointer_to(s.calibration), s.plan.runtime);
   Evaluator evaluator(s.graph, costs, s.plan.options);
   PointResult result = result_of(evaluator, s.plan.strategy, topology);
-  result.recipe = s.plan.recipe.empty() ? s.plan.found_by : s.plan.recipe;
+  result.recipe = !s.plan.recipe.empty()    ? s.plan.recipe
+                  : s.plan.options.pipeline ? known->kind
+                                            : s.plan.found_by;
   result.kind = known->kind;
   if (request_.noise) result.objective_s = seconds(noisy_time(evaluator, s.plan.strategy));
   return result;
@@ -152,6 +163,9 @@ Nanoseconds PointRunner::noisy_time(Evaluator& evaluator, const Strategy& strate
 
 Subject PointRunner::planned(const Arguments& point) const {
   std::ostringstream warnings;
+  if (planner_of(point) == nullptr)
+    throw InputError(fmt::format("algorithm={}: allowed in studies: {}", point.text("algorithm"),
+                                 list_names(names_of_planners())));
   const PlannerRun run = planner_run_of(point);
   std::optional<Calibration> calibration = open_calibration(run.calibration, run.topology, warnings);
   const CostModel costs(run.topology, pointer_to(calibration), run.runtime);
@@ -228,6 +242,8 @@ PointResult PointRunner::run(const Arguments& point) const {
     return request_.plans == PointPlans::Same ? run_same(point) : run_planned(point);
   } catch (const InputError& error) {
     failed.error = error.what();
+  } catch (const UsageError& error) {
+    failed.error = error.what();
   } catch (const OutOfTime&) {
     failed.error = "no plan was found in time";
   }
@@ -270,32 +286,103 @@ std::vector<std::vector<std::size_t>> chains_of(const Study& study) {
   return chains;
 }
 
+// Some chains, on threads of this process. Returns the points that it has found.
+class ChainRunner {
+ public:
+  ChainRunner(const PointRunner& runner, const Arguments& arguments, Study& study, int threads,
+              const std::function<void()>& done)
+      : runner_(runner),
+        arguments_(arguments),
+        study_(study),
+        workers_(static_cast<std::size_t>(threads)),
+        done_(done) {}
+
+  std::vector<std::size_t> run(const std::vector<std::vector<std::size_t>>& chains, PeerProcesses* peers) {
+    std::vector<std::size_t> numbers(chains.size());
+    std::iota(numbers.begin(), numbers.end(), std::size_t{0});
+    found_.clear();
+    workers_.run(numbers, [&](std::size_t chain, std::size_t) { run_chain(chains[chain], peers); });
+    std::ranges::sort(found_);
+    return found_;
+  }
+
+ private:
+  void run_chain(const std::vector<std::size_t>& chain, PeerProcesses* peers) {
+    for (const std::size_t number : chain) {
+      {
+        const std::scoped_lock lock(mutex_);
+        if (runner_.stop_requested()) return;
+        if (study_.points[number]) continue;
+        if (peers != nullptr) peers->set_activity(fmt::format("point {}", text_of(number)));
+      }
+      Arguments point = varied(arguments_, study_.axes, place_of_point(study_.axes, number));
+      if (number != chain.front()) point = started(point, start_from(study_.points[number - 1]));
+      PointResult result = runner_.run(point);
+      const std::scoped_lock lock(mutex_);
+      if (runner_.stop_requested()) return;  // what ended early is no answer
+      study_.points[number] = std::move(result);
+      found_.push_back(number);
+      done_();
+    }
+  }
+  [[nodiscard]] std::string text_of(std::size_t number) const {
+    std::vector<std::string> values;
+    for (std::size_t a = 0; a < study_.axes.size(); ++a)
+      values.push_back(fmt::format("{}={}", study_.axes[a].path, study_.value(number, a)));
+    return fmt::format("{}", fmt::join(values, " "));
+  }
+
+  const PointRunner& runner_;
+  const Arguments& arguments_;
+  Study& study_;
+  WorkerThreads workers_;
+  const std::function<void()>& done_;
+  std::mutex mutex_;
+  std::vector<std::size_t> found_;
+};
+
+// Adds what the others have found. Whether all go on.
+bool exchange(PeerProcesses& peers, const std::vector<std::size_t>& found, bool stop, Study& study,
+              const std::function<void()>& done) {
+  constexpr char kStop = '!', kGoOn = '.';
+  const std::vector<std::string> of_all = peers.gather((stop ? kStop : kGoOn) + text_of_points(study, found));
+  bool go_on = true;
+  for (std::size_t r = 0; r < of_all.size(); ++r) {
+    go_on = go_on && of_all[r].front() == kGoOn;
+    if (r == static_cast<std::size_t>(peers.rank())) continue;
+    const std::size_t before = study.done();
+    add_points(study, of_all[r].substr(1));
+    for (std::size_t n = study.done() - before; n > 0; --n) done();
+  }
+  return go_on;
+}
+
 }  // namespace
 
 void run_points(const PointRunner& runner, const Arguments& arguments, Study& study, int threads,
-                const std::function<void()>& done) {
-  const std::vector<std::vector<std::size_t>> chains = chains_of(study);
-  std::vector<std::size_t> numbers(chains.size());
-  std::iota(numbers.begin(), numbers.end(), std::size_t{0});
-  std::mutex mutex;
-  WorkerThreads workers(static_cast<std::size_t>(threads));
-  workers.run(numbers, [&](std::size_t chain, std::size_t) {
-    for (const std::size_t number : chains[chain]) {
-      const bool first = number == chains[chain].front();
-      {
-        const std::scoped_lock lock(mutex);
-        if (runner.stop_requested()) return;
-        if (study.points[number]) continue;
-      }
-      Arguments point = varied(arguments, study.axes, place_of_point(study.axes, number));
-      if (!first) point = started(point, start_from(study.points[number - 1]));
-      PointResult result = runner.run(point);
-      const std::scoped_lock lock(mutex);
-      if (runner.stop_requested()) return;  // what ended early is no answer
-      study.points[number] = std::move(result);
-      done();
-    }
+                PeerProcesses* peers, const std::function<void()>& done) {
+  std::vector<std::vector<std::size_t>> chains = chains_of(study);
+  std::erase_if(chains, [&](const std::vector<std::size_t>& chain) {
+    return std::ranges::all_of(chain, [&](std::size_t number) { return study.points[number].has_value(); });
   });
+  ChainRunner chain_runner(runner, arguments, study, threads, done);
+  if (peers == nullptr) {
+    chain_runner.run(chains, nullptr);
+    return;
+  }
+  // Rounds short enough to lose little when a process dies, and long enough for the slowest of their points.
+  constexpr std::size_t kRounds = 20, kChainsOfAThread = 4;
+  const auto count = static_cast<std::size_t>(peers->count());
+  const std::size_t each =
+      std::max(kChainsOfAThread * static_cast<std::size_t>(threads), chains.size() / (count * kRounds));
+  for (std::size_t begin = 0; begin < chains.size(); begin += each * count) {
+    std::vector<std::vector<std::size_t>> own;
+    const std::size_t end = std::min(chains.size(), begin + each * count);
+    for (std::size_t c = begin + static_cast<std::size_t>(peers->rank()); c < end; c += count)
+      own.push_back(chains[c]);
+    const std::vector<std::size_t> found = chain_runner.run(own, peers);
+    if (!exchange(*peers, found, runner.stop_requested(), study, done)) return;
+  }
 }
 
 namespace {

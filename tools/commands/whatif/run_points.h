@@ -9,6 +9,7 @@
 #include "tools/cli/arguments.h"
 #include "tools/commands/planning/planner_run.h"
 #include "tools/inputs/subject.h"
+#include "tools/searching/peer_processes.h"
 #include "tools/whatif/study.h"
 
 namespace pipesim {
@@ -59,8 +60,10 @@ class PointRunner {
 /// Runs what a study lacks on so many threads, beginning with the first. Searches along the last axis begin
 /// with the recipe of the point before, eight points at a time. `done` is called after each point, by one
 /// thread at a time. A request to stop leaves out what has not ended.
+/// `peers`: take turns with this process, round after round, after each of which all have what all have
+/// found; `done` is then called for the points of others, too. nullptr: there are none.
 void run_points(const PointRunner& runner, const Arguments& arguments, Study& study, int threads,
-                const std::function<void()>& done);
+                PeerProcesses* peers, const std::function<void()>& done);
 
 /// Finds where the kind of the fastest plan changes between neighbours along axes of numbers, by bisection
 /// until the ends are within 2 % of each other, or next to each other where they are whole numbers.

@@ -203,11 +203,24 @@ Arguments varied(const Arguments& a, const std::string& path, const std::string&
 
 Arguments varied(const Arguments& arguments, const std::vector<StudyAxis>& axes,
                  const std::vector<std::size_t>& at) {
-  std::vector<std::size_t> order(axes.size());
-  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return turn_of(axes[i].path); });
+  std::vector<StudyAxis::Assignment> all;
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    for (StudyAxis::Assignment& one : axes[i].assignments(at[i])) all.push_back(std::move(one));
+  }
+  std::ranges::stable_sort(all, {}, [](const StudyAxis::Assignment& one) { return turn_of(one.path); });
   Arguments made = arguments;
-  for (const std::size_t i : order) made = varied(made, axes[i].path, axes[i].values[at[i]]);
+  for (const StudyAxis::Assignment& one : all) made = varied(made, one.path, one.value);
+  return made;
+}
+
+Arguments with_first_values(const Arguments& arguments, const std::vector<StudyAxis>& axes) {
+  Arguments made = arguments;
+  for (const StudyAxis& axis : axes) {
+    for (const StudyAxis::Assignment& one : axis.assignments(0)) {
+      const bool needed = one.path == "model" || one.path == "topology";
+      if (needed && !made.has(one.path) && !made.has("plan")) made = made.with(one.path, one.value);
+    }
+  }
   return made;
 }
 
@@ -242,9 +255,11 @@ std::vector<VariedFigure> varied_figures(const Arguments& a) {
   add_recipe_figures(a, figures);
   const std::string runtime = a.has("runtime") ? a.text("runtime") : "";
   figures.push_back({"runtime", runtime, "what runs the plan; runtime.KEY for one of its figures"});
-  for (const char* option : {"optimizer", "imbalance", "memory-margin", "gradient-type", "recompute"}) {
-    if (is_option(a, option))
-      figures.push_back({option, a.has(option) ? a.text(option) : "", "as --" + std::string(option)});
+  std::set<std::string> told;
+  for (const VariedFigure& figure : figures) told.insert(figure.path);
+  for (const std::string option : kVariedOptions) {
+    if (is_option(a, option) && !told.contains(option))
+      figures.push_back({option, a.has(option) ? a.text(option) : "", "as --" + option});
   }
   return figures;
 }

@@ -32,6 +32,9 @@ Arguments varied(const Arguments& arguments, const std::string& path, const std:
 Arguments varied(const Arguments& arguments, const std::vector<StudyAxis>& axes,
                  const std::vector<std::size_t>& at);
 
+/// A model or topology that only axes give: of their first values.
+Arguments with_first_values(const Arguments& arguments, const std::vector<StudyAxis>& axes);
+
 /// InputError where there is no such figure, with near ones. Opens the topology, so ask once for a study.
 void require_varied(const Arguments& arguments, const std::string& path);
 

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <vector>
+
+#include "tools/cli/command.h"
+
+namespace pipesim {
+
+/// Of `pipesim whatif`: its own, and those of `simulate` and `search` that points may have.
+std::vector<Option> whatif_options();
+
+}  // namespace pipesim
