@@ -10,6 +10,7 @@
 
 #include "costmodel/cost_model.h"
 #include "search/evaluator.h"
+#include "search/peer_processes.h"
 #include "search/pipelines/listed_stages.h"
 #include "search/pipelines/pipelined_strategy.h"
 #include "search/planners/pipedream.h"
@@ -70,6 +71,7 @@ struct PlanRequest {
   SearchObserver* observer = nullptr;  ///< of planners that search
   /// with_batch, with positions in the order in which `parts` of the sequence do equal work in attention.
   std::function<OperatorGraph(std::int64_t batch, std::int64_t parts)> with_parts = {};
+  PeerProcesses* peers = nullptr;  ///< that rank the same recipes, see RankingRequest
 
   [[nodiscard]] const Topology& topology() const { return costs.topology(); }
   [[nodiscard]] std::int32_t microbatches() const { return options.microbatches; }

@@ -117,7 +117,8 @@ PlannedPipeline propose_recipes(const PlanRequest& request, const ProgressCallba
                              request.with_parts,
                              request.takes_batch,
                              request.settings.threads,
-                             request.settings.within};
+                             request.settings.within,
+                             request.peers};
   RecipeRanking ranking = rank_in_sight(request, asked, progress);
   if (ranking.recipes == 0)
     throw InputError("recipes: " + why_no_recipe(model, request.topology(), request.samples(), filter));

@@ -7,6 +7,7 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <tuple>
 
@@ -433,8 +434,10 @@ class RecipeRanker {
 
   // At the same time. Without an answer for lack of time they stay among the open ones.
   void simulate(std::vector<Simulation>& all) {
-    std::vector<std::size_t> numbers(all.size());
-    std::iota(numbers.begin(), numbers.end(), std::size_t{0});
+    std::vector<std::size_t> numbers;
+    for (std::size_t number = 0; number < all.size(); ++number) {
+      if (is_own(number)) numbers.push_back(number);
+    }
     try {
       threads_.run(numbers, [&](std::size_t number, std::size_t worker) {
         Simulation& s = all[number];
@@ -445,7 +448,26 @@ class RecipeRanker {
       put_back(all);
       throw;
     }
+    if (request_.peers != nullptr) share(all);
     for (Simulation& s : all) conclude(s);
+  }
+
+  // Processes take turns.
+  [[nodiscard]] bool is_own(std::size_t number) const {
+    return request_.peers == nullptr || number % static_cast<std::size_t>(request_.peers->count()) ==
+                                            static_cast<std::size_t>(request_.peers->rank());
+  }
+  // What the others have simulated.
+  void share(std::vector<Simulation>& all) {
+    std::ostringstream own;
+    for (std::size_t number = 0; number < all.size(); ++number) {
+      if (is_own(number)) write_verdict(own << number << ' ', all[number].verdict, all[number].rated);
+    }
+    for (const std::string& text : request_.peers->gather(own.str())) {
+      std::istringstream lines(text);
+      for (std::size_t number = 0; lines >> number;)
+        all.at(number).verdict = read_verdict(lines, all.at(number).rated);
+    }
   }
 
   void conclude(Simulation& s) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "search/evaluator.h"
+#include "search/peer_processes.h"
 #include "search/recipe_planner/recipe_bounds.h"
 #include "search/recipe_planner/recipe_space.h"
 #include "search/search.h"
@@ -26,6 +27,8 @@ struct RankingRequest {
   std::function<bool(std::int64_t batch)> takes_batch;
   int threads = 1;    ///< that simulate, 4 at most; the answer is the same with any number of them
   double within = 0;  ///< it ends when no recipe can take less than the best, less this share of it
+  /// Rank the same recipes, and simulate some of them for all; nullptr: none. There may be no deadline then.
+  PeerProcesses* peers = nullptr;
 };
 
 /// A recipe that was simulated.

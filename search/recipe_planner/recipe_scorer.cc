@@ -1,9 +1,12 @@
 #include "search/recipe_planner/recipe_scorer.h"
 
 #include <algorithm>
+#include <istream>
+#include <ostream>
 #include <utility>
 
 #include "search/recipes/expand_recipe.h"
+#include "sim/base/errors.h"
 #include "sim/base/out_of_memory.h"
 
 namespace pipesim {
@@ -51,6 +54,21 @@ Evaluator& RecipeScorer::evaluator_for(const SizedRecipeModel& sized, const Plan
     options_ = std::move(unstaged);
   }
   return *evaluator_;
+}
+
+void write_verdict(std::ostream& out, RecipeScorer::Verdict verdict, const RatedRecipe& rated) {
+  const Evaluation& e = rated.evaluation;
+  out << static_cast<int>(verdict) << ' ' << rated.bound.time << ' ' << e.time << ' ' << e.overflow.value
+      << ' ' << e.proven << ' ' << e.spread << ' ' << rated.peak.value << '\n';
+}
+
+RecipeScorer::Verdict read_verdict(std::istream& in, RatedRecipe& rated) {
+  Evaluation& e = rated.evaluation;
+  int verdict = 0;
+  if (!(in >> verdict >> rated.bound.time >> e.time >> e.overflow.value >> e.proven >> e.spread >>
+        rated.peak.value))
+    throw InternalError("another process has sent a recipe's figures in part");
+  return static_cast<RecipeScorer::Verdict>(verdict);
 }
 
 }  // namespace pipesim

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <iosfwd>
 #include <memory>
 #include <optional>
 
@@ -39,5 +40,9 @@ class RecipeScorer {
   PlanOptions options_;
   std::unique_ptr<Evaluator> evaluator_;  // of these
 };
+
+/// A verdict with the figures of the recipe, as a line that another process reads.
+void write_verdict(std::ostream& out, RecipeScorer::Verdict verdict, const RatedRecipe& rated);
+RecipeScorer::Verdict read_verdict(std::istream& in, RatedRecipe& rated);
 
 }  // namespace pipesim

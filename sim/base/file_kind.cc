@@ -11,12 +11,13 @@
 namespace pipesim {
 namespace {
 
-// What pipesim writes as JSON. {} stands for the file's name.
+// What pipesim writes as JSON. {0} stands for the file's name.
 struct FileKind {
-  std::string_view key;     // that such files have and others do not
+  std::string_view key;     // that such files have and others do not, together with `also`
   std::string_view name;    // "a model"
   std::string_view use;     // where it goes
-  std::string_view writer;  // what writes such a file; empty: it is no input
+  std::string_view writer;  // what writes such a file; empty: no command needs one
+  std::string_view also = {};
 };
 
 constexpr std::array kKinds{
@@ -32,8 +33,19 @@ constexpr std::array kKinds{
              "\"pipesim search … --algorithm auto --checkpoint FILE\" writes a checkpoint"},
     FileKind{kConstantsKey, "a file of constants", "constants go with --calibration {}",
              "\"pipesim calibrate --runs TABLE -o FILE\" fits constants to runs"},
-    FileKind{"traceEvents", "a trace", "ui.perfetto.dev shows it", ""},
-    FileKind{"iteration_time_s", "a report, as --json prints it", "pipesim reads no reports", ""}};
+    FileKind{kStudyKey, "a study",
+             "\"pipesim report {0} -o FILE\" draws it, \"pipesim whatif --resume {0}\" goes on with it",
+             "\"pipesim whatif … --vary PATH=VALUES -o FILE\" writes a study"},
+    FileKind{kTraceKey, "a trace",
+             "ui.perfetto.dev shows it, and \"pipesim report {0} -o FILE\" where execute wrote it", ""},
+    FileKind{"best", "a result of a search, as --json prints it", "\"pipesim report {0} -o FILE\" draws it",
+             "", "iteration_time_s"},
+    FileKind{"predicted_s", "a result of execute, as --json prints it",
+             "\"pipesim report {0} -o FILE\" draws it", "", "backend"},
+    FileKind{"top1_regret", "a result of compare --execute, as --json prints it",
+             "\"pipesim report {0} -o FILE\" draws it", "", "plans"},
+    FileKind{"iteration_time_s", "a result of simulate, as --json prints it",
+             "pipesim reads no such results: \"pipesim report\" draws the plan itself", ""}};
 
 const FileKind& kind_of(std::string_view key) {
   const auto* found = std::ranges::find(kKinds, key, &FileKind::key);
@@ -52,6 +64,8 @@ constexpr std::array kFormats{
            "this is an SQLite file, as calibrations are, not JSON; a calibration goes with --calibration {}"},
     Format{"PK\x03\x04", "this is a ZIP archive, as torch.save writes it, not JSON"},
     Format{"\x89HDF", "this is an HDF5 file, not JSON"},
+    Format{kSearchLogHeader, "this is a log of a search, not JSON; \"pipesim report {} -o FILE\" draws it"},
+    Format{"<!doctype html>", "this is a page for a browser, as \"pipesim report\" writes it, not JSON"},
     Format{
         "<",
         "this is XML, not JSON; \"pipesim import topology {}\" makes a topology of what NCCL wrote down of a "
@@ -59,7 +73,7 @@ constexpr std::array kFormats{
 
 void refuse_kinds(const JsonValue& root, std::string_view needed, std::string_view writer) {
   for (const FileKind& found : kKinds) {
-    if (!root.find(found.key)) continue;
+    if (!root.find(found.key) || (!found.also.empty() && !root.find(found.also))) continue;
     throw InputError(fmt::format("{}: this is {}, not {}; {}; {}", root.source(), found.name, needed,
                                  fmt::format(fmt::runtime(found.use), root.source()), writer));
   }

@@ -54,7 +54,7 @@ std::string compute_lost_by(const TaskLabel& label, const OperatorGraph& graph) 
 
 std::string launches_of(const TaskLabel& label, const OperatorGraph& graph) {
   constexpr std::array<std::string_view, 3> kPhases{"forward", "backward", "weight gradients"};
-  return fmt::format("launches of {} from {} on", kPhases[static_cast<std::size_t>(label.stage)],
+  return fmt::format("launches of {} beginning with {}", kPhases[static_cast<std::size_t>(label.stage)],
                      graph.op(label.op).name);
 }
 

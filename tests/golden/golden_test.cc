@@ -214,7 +214,9 @@ TEST(Settled, TakesOutWhatVaries) {
   EXPECT_EQ(settled("12 proposals, 390 a second, 30.6 s\n"), "12 proposals, ~\n");
   EXPECT_EQ(settled("planned by auto in 3.1 ms, a   12 ms\n"), "~, a   12 ms\n");
   EXPECT_EQ(settled("a\n   0      0.4 s\nb\n"), "a\n~\nb\n");
-  EXPECT_EQ(settled("a\n--- stderr\npipesim: 3 of 6 points, about 4 s left\n"), "a\n");
+  EXPECT_EQ(settled("a\n--- stderr\npipesim: 3 of 6 points, about 4 s left\npipesim: 6 of 6 points\n"),
+            "a\n");
+  EXPECT_EQ(settled("a\n--- stderr\npipesim: looking for crossovers, 4 more points predicted\n"), "a\n");
   EXPECT_EQ(settled("a\n--- stderr\npipesim: 830 proposals, 210/s\npipesim: 990 proposals, 2/s\n"), "a\n");
   EXPECT_EQ(settled("a\n--- stderr\npipesim: fitting to 20 runs, simulated 40 times\n"), "a\n");
   EXPECT_EQ(settled("a\n--- stderr\npipesim: t.csv: 9 of at most 12 runs predicted\n"), "a\n");

@@ -103,7 +103,9 @@ std::string settled(const std::string& output) {
   for (const std::string& pattern : kVaries) text = std::regex_replace(text, std::regex(pattern), "~");
   // Signs of life, of which a slower machine prints more, and the end of an axis of wall time.
   text = std::regex_replace(text, std::regex(R"(pipesim: [0-9]+ proposals, [^\n]*\n)"), "");
-  text = std::regex_replace(text, std::regex(R"(pipesim: [0-9]+ of [0-9]+ points, about [^\n]*\n)"), "");
+  text = std::regex_replace(
+      text, std::regex(R"(pipesim: ([0-9]+ of [0-9]+ points|looking for crossovers|choosing runs)[^\n]*\n)"),
+      "");
   text = std::regex_replace(
       text, std::regex(R"(pipesim: [^\n]*(, simulated [0-9]+ times|of at most [0-9]+ runs predicted)\n)"),
       "");

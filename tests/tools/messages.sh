@@ -13,6 +13,8 @@ cd "$folder" || exit 1
 "$program" topologies p100-4x4:1 --json >topology.json
 "$program" search --model lenet --topology p100-4x4:1 --proposals 50 --checkpoint checkpoint.json -o plan.json >/dev/null 2>&1
 "$program" search --model lenet --topology p100-4x4:1 --proposals 50 --algorithm auto --checkpoint auto.json >/dev/null 2>&1
+"$program" search --model lenet --topology p100-4x4:1 --algorithm mcmc --proposals 50 --search-log log.csv --json >result.json 2>/dev/null
+echo '{"pipesim_study": 1, "arguments": [], "plans": "best"}' >study.json
 "$program" simulate --plan plan.json --trace trace.json --json >report.json
 printf 'SQLite format 3\0' >calibration.db
 printf '\010\007' >network.onnx

@@ -1,6 +1,7 @@
 # shellcheck shell=bash
-# shared_study.sh PROGRAM: several processes write the same study as one; when one is killed, the first says which it
-# was and what it did, keeps what is done, and --resume ends with the same study. Exit status 77 where MPI is missing.
+# shared_study.sh PROGRAM: several processes write the same study as one. When one is killed, the first says which it
+# was and what it did, keeps what is done, and --resume ends with the same study. Several rank recipes as one does, too.
+# Exit status 77 where MPI is missing.
 set -euo pipefail
 program=$1
 if ! command -v mpirun >/dev/null || [[ ! -e $(dirname "$program")/libpipesim_mpi.so ]]; then
@@ -53,3 +54,11 @@ grep -q "inter_node.bandwidth=" "$folder/said.shared" || fail "what it did was n
 grep -q "of 1000 points are done; pipesim whatif --resume" "$folder/said.shared" || fail "what is done was not said"
 "$program" whatif --resume "$folder/shared.json" >"$folder/said.resumed" 2>/dev/null
 cmp "$folder/alone.json" "$folder/shared.json" || fail "the resumed study is another"
+
+recipes=(search --model gpt:layers=4 --topology dgx-a100+dgx-h100 --batch 32 --algorithm recipes --threads 1)
+"$program" "${recipes[@]}" -o "$folder/alone.plan" >"$folder/said.alone" 2>/dev/null
+for ranks in 2 3; do
+  mpirun -np "$ranks" "$program" "${recipes[@]}" -o "$folder/shared.plan" >"$folder/said.$ranks" 2>/dev/null
+  cmp "$folder/alone.plan" "$folder/shared.plan" || fail "$ranks processes found another plan"
+  diff <(grep simulated "$folder/said.alone") <(grep simulated "$folder/said.$ranks") || fail "$ranks processes simulated others"
+done

@@ -33,7 +33,7 @@ Command execute_command() {
     c.options.push_back(std::move(o));
   for (Option& o :
        in_group(OptionGroup::Output,
-                {{"trace", "FILE", "", "write both timelines, for ui.perfetto.dev"}, json_option()}))
+                {{"trace", "FILE", "", "write both timelines, which report draws"}, json_option()}))
     c.options.push_back(std::move(o));
   for (Option& o : run_options()) c.options.push_back(std::move(o));
   c.common = {"plan", "recipe", "baseline", "model", "topology", "backend", "check", "json"};

@@ -1,9 +1,6 @@
 #pragma once
 
-#include <memory>
-
 #include "tools/cli/command.h"
-#include "tools/searching/peer_processes.h"
 
 namespace pipesim {
 
@@ -17,8 +14,5 @@ int run_devices(const Arguments& arguments, Streams& streams);
 int run_compare_execution(const Arguments& arguments, Streams& streams);
 /// import topology without a file; operands and --device have been checked.
 int run_import_of_this_machine(const Arguments& arguments, Streams& streams);
-/// The processes that mpirun has started with this command line; nullptr where this is the only one.
-/// DeviceError where MPI is missing.
-std::unique_ptr<PeerProcesses> peers_of_launcher(const Arguments& arguments, Streams& streams);
 
 }  // namespace pipesim

@@ -10,6 +10,7 @@
 
 #include "sim/base/errors.h"
 #include "tools/commands/execution_commands.h"
+#include "tools/searching/launched_peers.h"
 
 namespace pipesim {
 namespace {

@@ -116,16 +116,19 @@ Command report_command() {
   c.summary = "draw plans, searches and executions as one page for a browser";
   c.description =
       "Writes one HTML file that needs no other file and no network. It has the timeline of each plan, "
-      "memory "
-      "over time, the pipeline, and the load of links; how a search went; curves of a study; what was "
-      "predicted beside what was measured. Several files stand side by side.\n\nA plan is simulated as "
-      "pipesim simulate does it. Of plans with many devices those are drawn that stand for the others.";
+      "memory over time, the pipeline, and the load of links; how a search went; curves of a study; what was "
+      "predicted beside what was measured, also as timelines. Several files stand side by side.\n\n"
+      "A plan is simulated as pipesim simulate does it. Of plans with many devices those are drawn that "
+      "stand "
+      "for the others.";
   c.operands = {
       {.name = "FILE",
-       .help = "a plan, a log of a search, or a result of --json",
+       .help = "a plan, a log of a search, a study or a result",
        .repeated = true,
-       .details = "Plans are written by search -o, logs by search --search-log. Results are those of search "
-                  "--json, execute --json, compare --execute --json, and studies."}};
+       .details =
+           "Plans are written by search -o, logs by search --search-log, studies by whatif -o, traces by "
+           "execute --trace. Results are those of search --json, execute --json and compare --execute "
+           "--json."}};
   c.options = options_beside_plans();
   for (Option& o : in_group(OptionGroup::Output, {{.name = "output",
                                                  .argument = "FILE",

@@ -19,7 +19,6 @@
 #include "tools/cli/figures.h"
 #include "tools/cli/status_line.h"
 #include "tools/cli/table.h"
-#include "tools/commands/execution_commands.h"
 #include "tools/commands/options/planner_options.h"
 #include "tools/commands/options/search_options.h"
 #include "tools/commands/options/shared_options.h"
@@ -30,6 +29,7 @@
 #include "tools/commands/whatif/whatif_options.h"
 #include "tools/inputs/model_and_topology.h"
 #include "tools/searching/interrupt.h"
+#include "tools/searching/launched_peers.h"
 #include "tools/whatif/study.h"
 
 namespace pipesim {
@@ -153,6 +153,11 @@ class StudyKeeper {
     constexpr std::chrono::seconds kBetween{1};
     if (!file_.empty() && Clock::now() > written_ + kBetween) write();
   }
+  void bisected() {
+    ++bisected_;
+    if (status_.due())
+      status_.show(fmt::format("looking for crossovers, {} predicted", counted(bisected_, "more point")));
+  }
   void write() {
     if (file_.empty()) return;
     write_file(file_, json_of(study_).dump(1) + "\n");
@@ -175,6 +180,7 @@ class StudyKeeper {
   std::string file_;
   Clock::time_point began_, written_;
   std::size_t done_before_;
+  std::int64_t bisected_ = 0;
   StatusLine status_;
 };
 
@@ -333,7 +339,7 @@ int run_study(const Arguments& a, PeerProcesses* peers, Streams& streams) {
   if (!first) return 0;
   const bool complete = study.done() == study.points.size();
   if (complete && a.given("crossovers"))
-    find_crossovers(runner, arguments, study, [&] { keeper.point_done(); });
+    find_crossovers(runner, arguments, study, [&] { keeper.bisected(); });
   keeper.clear();
   keeper.write();
   tell(a, study, streams);

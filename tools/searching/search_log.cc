@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "sim/base/errors.h"
+#include "sim/base/file_kind.h"
 #include "sim/base/files.h"
 
 namespace pipesim {
@@ -14,7 +15,7 @@ SearchLog::SearchLog(const std::string& path) : path_(path) {
   require_writable(path);
   out_.open(path, std::ios::binary | std::ios::trunc);
   if (!out_) throw InputError(fmt::format("{}: can't be written: {}", path, std::strerror(errno)));
-  put("seconds,proposals,best,chain");
+  put(std::string(kSearchLogHeader));
 }
 
 void SearchLog::note(const SearchProgress& p) {

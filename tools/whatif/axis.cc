@@ -8,6 +8,7 @@
 
 #include "sim/base/errors.h"
 #include "sim/base/suggest.h"
+#include "sim/base/units.h"
 #include "tools/cli/text.h"
 
 namespace pipesim {
@@ -95,6 +96,13 @@ bool read_number(std::string_view value, NumberWithUnit& out) {
 std::string with_number(const NumberWithUnit& value, double number) {
   constexpr int kDigits = 12;  // what a sum of steps in binary adds is rounded away
   return fmt::format("{}{:.{}g}{}", value.factor ? "x" : "", number, kDigits, value.unit);
+}
+
+std::string short_value(const std::string& value) {
+  constexpr int kDigits = 4;
+  NumberWithUnit number;
+  if (!read_number(value, number)) return value;
+  return fmt::format("{}{}{}", number.factor ? "x" : "", significant(number.number, kDigits), number.unit);
 }
 
 StudyAxis parse_axis(std::string_view text) {

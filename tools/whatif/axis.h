@@ -39,6 +39,9 @@ bool read_number(std::string_view value, NumberWithUnit& out);
 /// The value with another number in it.
 std::string with_number(const NumberWithUnit& value, double number);
 
+/// The value with at most four digits, as people read it: "11.63Gb/s". Others than numbers stay as they are.
+std::string short_value(const std::string& value);
+
 /// The number of points of a study, at most 10^15. 0 without axes or values.
 std::size_t number_of_points(const std::vector<StudyAxis>& axes);
 /// Which value of each axis point `number` has; the last axis changes fastest.

@@ -24,14 +24,51 @@ std::optional<double> cost_of_work(const PointResult& point) {
                             : kMillion / point.samples_per_s * a_second;
 }
 
-std::optional<double> scaling_efficiency(const Study& study, std::size_t point) {
-  const auto by_device = [](const PointResult& p) {
-    return p.samples_per_s / static_cast<double>(p.devices);
-  };
-  const auto has_plan = [](const std::optional<PointResult>& p) { return p && p->error.empty(); };
-  if (!has_plan(study.points[point])) return std::nullopt;
-  const auto first = std::ranges::find_if(study.points, has_plan);
-  return by_device(*study.points[point]) / by_device(**first);
+namespace {
+
+bool has_plan(const std::optional<PointResult>& p) { return p && p->error.empty(); }
+
+// By axis: how far apart the numbers of neighbours on it are.
+std::vector<std::size_t> strides_of(const std::vector<StudyAxis>& axes) {
+  std::vector<std::size_t> strides(axes.size(), 1);
+  for (std::size_t a = axes.size(); a-- > 1;) strides[a - 1] = strides[a] * axes[a].values.size();
+  return strides;
+}
+
+bool changes_devices(const Study& study, std::size_t stride, std::size_t values) {
+  for (std::size_t p = 0; p + stride < study.points.size(); ++p) {
+    if (p / stride % values + 1 == values) continue;
+    const auto &here = study.points[p], &next = study.points[p + stride];
+    if (has_plan(here) && has_plan(next) && here->devices != next->devices) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<std::optional<double>> scaling_efficiencies(const Study& study) {
+  std::vector<std::optional<double>> result(study.points.size());
+  const std::vector<std::size_t> strides = strides_of(study.axes);
+  std::vector<std::size_t> of_devices;
+  for (std::size_t a = 0; a < study.axes.size(); ++a) {
+    if (changes_devices(study, strides[a], study.axes[a].values.size())) of_devices.push_back(a);
+  }
+  if (of_devices.empty()) return result;
+  std::vector<double> first(study.points.size(), 0);  // by the number of the first point on these axes
+  for (std::size_t p = 0; p < study.points.size(); ++p) {
+    if (!has_plan(study.points[p])) continue;
+    std::size_t begin = p;
+    for (const std::size_t a : of_devices) begin -= p / strides[a] % study.axes[a].values.size() * strides[a];
+    const double rate = study.points[p]->samples_per_s / static_cast<double>(study.points[p]->devices);
+    if (first[begin] == 0) first[begin] = rate;
+    if (first[begin] > 0) result[p] = rate / first[begin];
+  }
+  return result;
+}
+
+std::size_t longest_axis(const std::vector<StudyAxis>& axes) {
+  const auto longest = std::ranges::max_element(axes, {}, [](const StudyAxis& a) { return a.values.size(); });
+  return longest == axes.end() ? 0 : static_cast<std::size_t>(longest - axes.begin());
 }
 
 namespace {

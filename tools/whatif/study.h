@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/base/json_reader.h"
 #include "sim/base/units.h"
 #include "tools/whatif/axis.h"
 
@@ -66,6 +67,7 @@ struct Study {
 /// The file format `pipesim_study`, version 1.
 nlohmann::ordered_json json_of(const Study& study);
 /// InputError that names the file and the place.
+Study study_of(const JsonValue& root);
 Study read_study(const std::string& file);
 /// The same of the file's text.
 Study study_in(const std::string& text, const std::string& file);
@@ -76,8 +78,11 @@ void add_points(Study& study, const std::string& text);
 
 /// Cost of a million samples, or of 10⁹ tokens where the model has tokens, in the topology's currency.
 std::optional<double> cost_of_work(const PointResult& point);
-/// Samples a second and device, by that of the first point along all axes that has a plan; 1 there.
-std::optional<double> scaling_efficiency(const Study& study, std::size_t point);
+/// By point: samples a second and device, by that of the first point along the axes on which the number of
+/// devices changes, the other axes being the same. Nothing without such axes, and where there is no plan.
+std::vector<std::optional<double>> scaling_efficiencies(const Study& study);
+/// Of the axes with several values the longest; 0 where each has one.
+std::size_t longest_axis(const std::vector<StudyAxis>& axes);
 
 /// Training with so many tokens, or samples of models without tokens, at a point.
 struct TrainingAtPoint {
@@ -91,7 +96,7 @@ std::optional<TrainingAtPoint> cheapest_within(const Study& study, double work, 
 /// Of the points that fit and cost no more: the fastest. InputError where no point has a price.
 std::optional<TrainingAtPoint> fastest_for(const Study& study, double work, double price);
 
-/// A row for each point; with sparklines of the time where there is one axis.
+/// A row for each point, and sparklines of the time along the longest axis.
 std::string to_text(const Study& study);
 /// The same as CSV, with all figures: a first line with the names of the columns.
 std::string to_csv(const Study& study);

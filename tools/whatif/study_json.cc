@@ -1,9 +1,10 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "sim/base/errors.h"
-#include "sim/base/files.h"
+#include "sim/base/file_kind.h"
 #include "tools/whatif/study.h"
 
 namespace pipesim {
@@ -33,99 +34,85 @@ Json json_of_point(const Study& study, std::size_t number) {
   return json;
 }
 
-PointResult point_of(const Json& json) {
+constexpr double kMostInStudy = 1e300;
+constexpr std::int64_t kMostCountedInStudy = std::int64_t{1} << 53;
+
+std::optional<double> study_number(const JsonValue& json, const char* key) {
+  const auto value = json.find(key);
+  return value ? std::optional(value->number(0, kMostInStudy)) : std::nullopt;
+}
+
+PointResult study_point(const JsonValue& json) {
   PointResult p;
-  if (json.contains("error")) {
-    p.error = json.at("error").get<std::string>();
+  if (const auto error = json.find("error")) {
+    p.error = error->string();
     return p;
   }
-  p.recipe = json.at("recipe").get<std::string>();
-  p.kind = json.at("kind").get<std::string>();
-  p.time_s = json.at("time_s").get<double>();
-  p.samples_per_s = json.at("samples_per_s").get<double>();
-  p.devices = json.at("devices").get<std::int64_t>();
-  p.memory_bytes = json.at("memory_bytes").get<std::int64_t>();
-  p.fits = json.at("fits").get<bool>();
-  if (json.contains("tokens_per_s")) p.tokens_per_s = json.at("tokens_per_s").get<double>();
-  if (json.contains("mfu")) p.mfu = json.at("mfu").get<double>();
-  if (json.contains("price_per_hour")) p.price_per_hour = json.at("price_per_hour").get<double>();
-  if (json.contains("objective_s")) p.objective_s = json.at("objective_s").get<double>();
+  p.recipe = json.at("recipe").string();
+  p.kind = json.at("kind").string();
+  p.time_s = json.at("time_s").number(0, kMostInStudy);
+  p.samples_per_s = json.at("samples_per_s").number(0, kMostInStudy);
+  p.devices = json.at("devices").integer(1, kMostCountedInStudy);
+  p.memory_bytes = json.at("memory_bytes").integer(0, kMostCountedInStudy);
+  p.fits = json.at("fits").boolean();
+  p.tokens_per_s = study_number(json, "tokens_per_s");
+  p.mfu = study_number(json, "mfu");
+  p.price_per_hour = study_number(json, "price_per_hour");
+  p.objective_s = study_number(json, "objective_s");
   return p;
 }
 
-// The number of the point at these places, or an error.
-std::size_t number_of(const std::vector<StudyAxis>& axes, const std::vector<std::size_t>& at) {
-  if (at.size() != axes.size())
-    throw InputError(fmt::format("found {} places, {} are needed", at.size(), axes.size()));
+// Which value of each axis a point has.
+std::vector<std::size_t> places_in_study(const JsonValue& json, const std::vector<StudyAxis>& axes) {
+  const std::vector<JsonValue> list = json.items();
+  if (list.size() != axes.size())
+    json.fail(fmt::format("found {} places, allowed: {}, one for each axis", list.size(), axes.size()));
+  std::vector<std::size_t> places;
+  for (std::size_t a = 0; a < axes.size(); ++a)
+    places.push_back(
+        static_cast<std::size_t>(list[a].integer(0, static_cast<std::int64_t>(axes[a].values.size()) - 1)));
+  return places;
+}
+
+std::size_t number_in_study(const std::vector<StudyAxis>& axes, const std::vector<std::size_t>& at) {
   std::size_t number = 0;
-  for (std::size_t i = 0; i < axes.size(); ++i) {
-    if (at[i] >= axes[i].values.size())
-      throw InputError(fmt::format("found place {} of {}, allowed: 0 to {}", at[i], axes[i].path,
-                                   axes[i].values.size() - 1));
-    number = number * axes[i].values.size() + at[i];
-  }
+  for (std::size_t i = 0; i < axes.size(); ++i) number = number * axes[i].values.size() + at[i];
   return number;
 }
 
-void read_points(const Json& points, Study& study) {
-  std::size_t i = 0;
-  for (const Json& point : points) {
-    const std::string place = fmt::format("/points/{}", i++);
-    try {
-      study.points[number_of(study.axes, point.at("at").get<std::vector<std::size_t>>())] = point_of(point);
-    } catch (const Json::exception& error) {
-      throw InputError(fmt::format("{}: {}", place, error.what()));
-    } catch (const InputError& error) {
-      throw InputError(fmt::format("{}/at: {}", place, error.what()));
-    }
-  }
+void read_points(const JsonValue& points, Study& study) {
+  for (const JsonValue& point : points.items())
+    study.points[number_in_study(study.axes, places_in_study(point.at("at"), study.axes))] =
+        study_point(point);
 }
 
-PointPlans plans_named(const std::string& name) {
+PointPlans point_plans(const JsonValue& json) {
   for (const PointPlans plans : {PointPlans::Same, PointPlans::Recipes, PointPlans::Search}) {
-    if (name == name_of(plans)) return plans;
+    if (json.string() == name_of(plans)) return plans;
   }
-  throw InputError(fmt::format("/plans: found \"{}\", allowed: same, recipes, search", name));
+  json.fail(fmt::format("found \"{}\", allowed: same, recipes, search", json.string()));
 }
 
-Study study_of(const Json& json) {
-  constexpr int kVersion = 1;
-  if (!json.is_object() || !json.contains("pipesim_study"))
-    throw InputError("is no study, pipesim_study is missing");
-  if (json.at("pipesim_study") != kVersion)
-    throw InputError(
-        fmt::format("/pipesim_study: found {}, allowed: {}", json.at("pipesim_study").dump(), kVersion));
-  Study study;
-  study.words = json.at("arguments").get<std::vector<std::string>>();
-  study.plans = plans_named(json.at("plans").get<std::string>());
-  study.objective = json.at("objective").get<std::string>();
-  study.model = json.at("model").get<std::string>();
-  study.model_fingerprint = json.at("model_fingerprint").get<std::string>();
-  for (const Json& axis : json.at("axes"))
-    study.axes.push_back(
-        {axis.at("name").get<std::string>(), axis.at("values").get<std::vector<std::string>>()});
-  constexpr std::size_t kMostOfFile = 100'000'000;
-  const std::size_t points = number_of_points(study.axes);
-  if (points == 0 || points > kMostOfFile)
-    throw InputError(fmt::format("/axes: they have {} points, allowed: 1 to {}", points, kMostOfFile));
-  study.points.resize(points);
-  read_points(json.at("points"), study);
-  if (!json.contains("crossovers")) return study;
-  for (const Json& c : json.at("crossovers")) {
-    Crossover crossover{0,
-                        c.at("before").get<std::vector<std::size_t>>(),
-                        c.at("low").get<std::string>(),
-                        c.at("high").get<std::string>(),
-                        c.at("from").get<std::string>(),
-                        c.at("to").get<std::string>()};
-    while (crossover.axis < study.axes.size() && study.axes[crossover.axis].path != c.at("axis"))
-      ++crossover.axis;
-    if (crossover.axis == study.axes.size())
-      throw InputError(
-          fmt::format("/crossovers: found the axis {}, which there is not", c.at("axis").dump()));
-    study.crossovers.push_back(std::move(crossover));
+std::vector<std::string> study_texts(const JsonValue& json) {
+  std::vector<std::string> texts;
+  for (const JsonValue& text : json.items()) texts.push_back(text.string());
+  return texts;
+}
+
+Crossover study_crossover(const JsonValue& json, const std::vector<StudyAxis>& axes) {
+  const std::string path = json.at("axis").string();
+  const auto axis = std::ranges::find(axes, path, &StudyAxis::path);
+  if (axis == axes.end()) {
+    std::vector<std::string> paths;
+    for (const StudyAxis& a : axes) paths.push_back(a.path);
+    json.at("axis").fail(fmt::format("found \"{}\", allowed: {}", path, fmt::join(paths, ", ")));
   }
-  return study;
+  return {static_cast<std::size_t>(axis - axes.begin()),
+          places_in_study(json.at("before"), axes),
+          json.at("low").string(),
+          json.at("high").string(),
+          json.at("from").string(),
+          json.at("to").string()};
 }
 
 }  // namespace
@@ -155,24 +142,44 @@ Json json_of(const Study& study) {
   return json;
 }
 
+Study study_of(const JsonValue& root) {
+  constexpr int kVersion = 1;
+  require_file_kind(root, kStudyKey);
+  (void)root.at(kStudyKey).integer(kVersion, kVersion);
+  Study study;
+  study.words = study_texts(root.at("arguments"));
+  study.plans = point_plans(root.at("plans"));
+  study.objective = root.at("objective").string();
+  study.model = root.at("model").string();
+  study.model_fingerprint = root.at("model_fingerprint").string();
+  for (const JsonValue& axis : root.at("axes").items())
+    study.axes.push_back({axis.at("name").string(), study_texts(axis.at("values"))});
+  constexpr std::size_t kMostPoints = 100'000'000;
+  const std::size_t points = number_of_points(study.axes);
+  if (points == 0 || points > kMostPoints)
+    root.at("axes").fail(fmt::format("they have {} points, allowed: 1 to {}", points, kMostPoints));
+  study.points.resize(points);
+  read_points(root.at("points"), study);
+  if (const auto list = root.find("crossovers")) {
+    for (const JsonValue& c : list->items()) study.crossovers.push_back(study_crossover(c, study.axes));
+  }
+  return study;
+}
+
+Study read_study(const std::string& file) { return study_of(JsonDocument::load(file)); }
+
+Study study_in(const std::string& text, const std::string& file) {
+  return study_of(JsonDocument::parse(text, file));
+}
+
 std::string text_of_points(const Study& study, std::span<const std::size_t> numbers) {
   Json points = Json::array();
   for (const std::size_t number : numbers) points.push_back(json_of_point(study, number));
   return points.dump();
 }
 
-void add_points(Study& study, const std::string& text) { read_points(Json::parse(text), study); }
-
-Study read_study(const std::string& file) { return study_in(read_file(file), file); }
-
-Study study_in(const std::string& text, const std::string& file) {
-  try {
-    return study_of(Json::parse(text));
-  } catch (const Json::exception& error) {
-    throw InputError(fmt::format("{}: {}", file, error.what()));
-  } catch (const InputError& error) {
-    throw InputError(fmt::format("{}: {}", file, error.what()));
-  }
+void add_points(Study& study, const std::string& text) {
+  read_points(JsonDocument::parse(text, "points of another process"), study);
 }
 
 }  // namespace pipesim

@@ -41,12 +41,30 @@ TEST(FileKind, SaysWhatAFileIsAndWhereItGoes) {
       "writes a checkpoint");
   EXPECT_EQ(
       refused(R"({"traceEvents": []})", kPlanKey),
-      "f.json: this is a trace, not a plan; ui.perfetto.dev shows it; \"pipesim search … -o FILE\" writes a "
-      "plan");
+      "f.json: this is a trace, not a plan; ui.perfetto.dev shows it, and \"pipesim report f.json -o FILE\" "
+      "where execute wrote it; \"pipesim search … -o FILE\" writes a plan");
+  EXPECT_EQ(refused(R"({"pipesim_study": 1})", kTopologyKey),
+            "f.json: this is a study, not a topology; \"pipesim report f.json -o FILE\" draws it, \"pipesim "
+            "whatif --resume f.json\" goes on with it; \"pipesim topologies NAME --json\" prints a topology");
+  EXPECT_EQ(refused(R"({"pipesim_plan": 1})", kStudyKey),
+            "f.json: this is a plan, not a study; a plan goes with --plan f.json; \"pipesim whatif … --vary "
+            "PATH=VALUES -o FILE\" writes a study");
+}
+
+TEST(FileKind, KnowsResults) {
+  const auto drawn = [](const std::string& name) {
+    return "f.json: this is " + name +
+           ", as --json prints it, not a plan; \"pipesim report f.json -o FILE\" draws it; \"pipesim search "
+           "… "
+           "-o FILE\" writes a plan";
+  };
+  EXPECT_EQ(refused(R"({"iteration_time_s": 1, "best": "mcmc"})", kPlanKey), drawn("a result of a search"));
+  EXPECT_EQ(refused(R"({"predicted_s": 1, "backend": "cpu"})", kPlanKey), drawn("a result of execute"));
+  EXPECT_EQ(refused(R"({"plans": [], "top1_regret": 0})", kPlanKey), drawn("a result of compare --execute"));
+  EXPECT_EQ(refused(R"({"best": 1})", kPlanKey), "accepted");
   EXPECT_EQ(refused(R"({"iteration_time_s": 1})", kPlanKey),
-            "f.json: this is a report, as --json prints it, not a plan; pipesim reads no reports; \"pipesim "
-            "search … "
-            "-o FILE\" writes a plan");
+            "f.json: this is a result of simulate, as --json prints it, not a plan; pipesim reads no such "
+            "results: \"pipesim report\" draws the plan itself; \"pipesim search … -o FILE\" writes a plan");
 }
 
 TEST(FileKind, LetsOthersPass) {
@@ -66,6 +84,10 @@ TEST(FileKind, KnowsWhatIsNoJson) {
       parse("<system version=\"1\">"),
       "f: this is XML, not JSON; \"pipesim import topology f\" makes a topology of what NCCL wrote down of a "
       "machine");
+  EXPECT_EQ(parse("seconds,proposals,best,chain\n1,2,,\n"),
+            "f: this is a log of a search, not JSON; \"pipesim report f -o FILE\" draws it");
+  EXPECT_EQ(parse("<!doctype html>"),
+            "f: this is a page for a browser, as \"pipesim report\" writes it, not JSON");
   EXPECT_EQ(parse("PK\x03\x04..."), "f: this is a ZIP archive, as torch.save writes it, not JSON");
   EXPECT_EQ(parse("\x89HDF\r\n"), "f: this is an HDF5 file, not JSON");
 }

@@ -97,6 +97,8 @@ TEST(Execute, RunsAPlanThatSearchHasWritten) {
   }
   EXPECT_THAT(tracks, testing::Contains(HasSubstr("predicted")));
   EXPECT_THAT(tracks, testing::Contains(HasSubstr("measured")));
+  const std::string page = folder.path("page.html");
+  EXPECT_EQ(pipesim_run({"report", trace, "-o", page}), (Outcome{0, page + ": a page of 1 part\n", ""}));
 
   const std::string on_both = folder.path("both.json");
   ASSERT_EQ(pipesim_run({"search", "--model", kSmallModel, "--topology", "cpu:2", "--algorithm",

@@ -42,6 +42,13 @@ TEST(StudyAxes, HaveSeveralPathsThatChangeTogether) {
   EXPECT_THROW((void)parse_axis("nodes|batch=1|;2|3"), InputError);
 }
 
+TEST(StudyAxes, HaveValuesThatPeopleRead) {
+  EXPECT_EQ(short_value("11.6286269357Gb/s"), "11.63Gb/s");
+  EXPECT_EQ(short_value("x1.23456"), "x1.235");
+  EXPECT_EQ(short_value("4096"), "4096");
+  EXPECT_EQ(short_value("tp8,pp2"), "tp8,pp2");
+}
+
 TEST(StudyAxes, AreRefusedWhereTheyMeanNothing) {
   for (const char* wrong :
        {"nodes", "=1", "nodes=", "nodes=1,,2", "nodes=1,1", "nodes=1..8*1", "nodes=8..1*2", "nodes=0..8*2",

@@ -11,7 +11,9 @@
 namespace pipesim {
 namespace {
 
+using testing::Each;
 using testing::ElementsAre;
+using testing::EndsWith;
 using testing::HasSubstr;
 
 PointResult trained(double time, std::int64_t devices, double tokens_per_s, double price_per_hour) {
@@ -70,16 +72,20 @@ TEST(Studies, ThatAreNoneAreRefusedWithTheirPlace) {
     return "accepted";
   };
   auto json = json_of(two_axes());
-  EXPECT_THAT(refusal("{"), HasSubstr("s.json: "));
-  EXPECT_THAT(refusal("{}"), HasSubstr("pipesim_study is missing"));
+  EXPECT_THAT(refusal("{"), HasSubstr("s.json:1:2: not valid JSON"));
+  EXPECT_THAT(refusal("{}"), EndsWith("s.json: /: \"pipesim_study\" is missing"));
+  EXPECT_THAT(refusal("{\"pipesim_plan\": 1}"), HasSubstr("s.json: this is a plan, not a study; "));
   json["pipesim_study"] = 2;
-  EXPECT_THAT(refusal(json.dump()), HasSubstr("/pipesim_study: found 2, allowed: 1"));
+  EXPECT_THAT(refusal(json.dump()), HasSubstr("/pipesim_study: found 2, an integer from 1 to 1 is needed"));
   json["pipesim_study"] = 1;
   json["points"][1]["at"] = {0, 7};
-  EXPECT_THAT(refusal(json.dump()), HasSubstr("/points/1/at: found place 7 of device, allowed: 0 to 1"));
+  EXPECT_THAT(refusal(json.dump()), HasSubstr("/points/1/at/1: found 7, an integer from 0 to 1 is needed"));
   json["points"][1]["at"] = {0};
-  EXPECT_THAT(refusal(json.dump()), HasSubstr("/points/1/at: found 1 places, 2 are needed"));
+  EXPECT_THAT(refusal(json.dump()), HasSubstr("/points/1/at: found 1 places, allowed: 2, one for each axis"));
   json["points"] = nlohmann::ordered_json::array();
+  json["crossovers"][0]["axis"] = "node";
+  EXPECT_THAT(refusal(json.dump()), HasSubstr("/crossovers/0/axis: found \"node\", allowed: nodes, device"));
+  json["crossovers"] = nlohmann::ordered_json::array();
   json["plans"] = "best";
   EXPECT_THAT(refusal(json.dump()), HasSubstr("/plans: found \"best\", allowed: same, recipes, search"));
   json["plans"] = "same";
@@ -91,10 +97,19 @@ TEST(Studies, KnowTheCostOfWork) {
   EXPECT_DOUBLE_EQ(*cost_of_work(trained(2, 8, 100, 36)), 1e9 / 100 / 100);
   EXPECT_DOUBLE_EQ(*cost_of_work(trained(2, 8, 0, 36)), 1e6 * 2 / 100);
   EXPECT_FALSE(cost_of_work(trained(2, 8, 100, 0)).has_value());
-  const Study study = two_axes();
-  EXPECT_DOUBLE_EQ(*scaling_efficiency(study, 1), 2);
-  EXPECT_FALSE(scaling_efficiency(study, 2).has_value());
-  EXPECT_FALSE(scaling_efficiency(study, 3).has_value());
+}
+
+// By the first point along the axis of nodes, whatever the kind of devices.
+TEST(Studies, KnowHowTheyScale) {
+  Study study = two_axes();
+  EXPECT_THAT(scaling_efficiencies(study), Each(std::nullopt));  // all have 8 devices
+  study.points[2] = trained(1.25, 16, 100, 0);
+  EXPECT_THAT(scaling_efficiencies(study), ElementsAre(1, 1, 0.8, std::nullopt));
+  EXPECT_THAT(to_text(study), HasSubstr("80.0 %"));
+  study.points[0].reset();
+  EXPECT_THAT(scaling_efficiencies(study), Each(std::nullopt));
+  study.points[3] = trained(0.25, 16, 100, 0);
+  EXPECT_THAT(scaling_efficiencies(study), ElementsAre(std::nullopt, 1, 1, 2));
 }
 
 TEST(Studies, NameTheCheapestAndTheFastest) {
@@ -125,6 +140,12 @@ TEST(Studies, HaveATableAndACurve) {
   row.points = {trained(1, 8, 1, 0), trained(3, 8, 1, 0), trained(2, 8, 1, 0)};
   row.crossovers.clear();
   EXPECT_THAT(to_text(row), HasSubstr("▁█▅"));
+  // A line for each row of the grid, of one scale.
+  Study grid = two_axes();
+  grid.points[2] = trained(8, 16, 1, 0);
+  grid.points[3] = trained(4.5, 16, 1, 0);
+  EXPECT_THAT(to_text(grid),
+              HasSubstr("  time over nodes, from 1 s to 8 s\n  device=a100  ▂█\n  device=h100  ▁▅\n"));
 }
 
 TEST(Studies, HaveARowOfCsvForEachPoint) {
@@ -132,7 +153,7 @@ TEST(Studies, HaveARowOfCsvForEachPoint) {
   std::vector<std::string> rows;
   for (std::string line; std::getline(lines, line);) rows.push_back(line);
   ASSERT_EQ(rows.size(), 4U);  // the third point is not done
-  EXPECT_EQ(rows[1], "1,a100,2,,0.5,100,,1,8,5,true,8,22222.222222222223,tp2,\"tp2,dp4\",");
+  EXPECT_EQ(rows[1], "1,a100,2,,0.5,100,,,8,5,true,8,22222.222222222223,tp2,\"tp2,dp4\",");
   for (const std::string& row : rows) {
     std::size_t commas = 0;
     bool quoted = false;

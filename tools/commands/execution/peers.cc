@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include "executor/ranks/mpi_plugin.h"
-#include "tools/commands/execution_commands.h"
+#include "tools/searching/launched_peers.h"
 
 namespace pipesim {
 namespace {

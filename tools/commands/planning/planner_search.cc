@@ -10,6 +10,7 @@
 #include <optional>
 #include <ostream>
 #include <set>
+#include <sstream>
 
 #include "search/auto/contributions.h"
 #include "search/baselines/baselines.h"
@@ -35,6 +36,7 @@
 #include "tools/reports/plan_report.h"
 #include "tools/reports/report_in_time.h"
 #include "tools/searching/hints.h"
+#include "tools/searching/launched_peers.h"
 #include "tools/searching/search_time.h"
 #include "tools/searching/search_watch.h"
 
@@ -228,7 +230,8 @@ std::string bound_text(const OperatorGraph& graph, const CostModel& costs, const
   return far.empty() ? "" : fmt::format("  {}\n", far);
 }
 
-int plan_and_report(const PlannerRun& run, Streams& streams) {
+// Of several processes, the first tells what they have found.
+int plan_and_report(const PlannerRun& run, PeerProcesses* peers, Streams& streams) {
   SearchTime time(run.seconds);
   constexpr double kShareOfReport = 0.15;
   time.keep_for_report(kShareOfReport * run.seconds);
@@ -239,6 +242,7 @@ int plan_and_report(const PlannerRun& run, Streams& streams) {
   using Clock = std::chrono::steady_clock;
   const auto began = Clock::now();
   PlanRequest request = request_of(run, costs);
+  request.peers = peers;
   std::optional<StatusLine> line;
   request.status = [&](std::string_view text) {
     if (!line) line.emplace(streams.err);
@@ -252,6 +256,7 @@ int plan_and_report(const PlannerRun& run, Streams& streams) {
   }
   const PlannedPipeline planned = propose_in_time(request, run, time);
   line.reset();
+  if (peers != nullptr && peers->rank() > 0) return 0;
   const double planned_s = std::chrono::duration<double>(Clock::now() - began).count();
   const OperatorGraph& graph = planned.graph;
   const std::string text = with_zigzag(run.model.model, run.graph, planned.parts);
@@ -338,12 +343,26 @@ int plan_and_report(const PlannerRun& run, Streams& streams) {
   return 1;
 }
 
+int plan_together(const Arguments& a, Streams& streams) {
+  if (a.text("algorithm") != "recipes" || a.given("seconds"))
+    throw UsageError(fmt::format(
+        "search: mpirun shares out the recipes of --algorithm recipes without --seconds; found {}",
+        a.given("seconds") ? "--seconds" : "--algorithm " + a.text("algorithm")));
+  const std::unique_ptr<PeerProcesses> peers = peers_of_launcher(a, streams);
+  std::ostringstream nobody;
+  Streams quiet{streams.in, nobody, nobody};
+  const bool first = peers->rank() == 0;
+  return plan_and_report(planner_run_of(first ? a : a.with("search-log", "")), peers.get(),
+                         first ? streams : quiet);
+}
+
 }  // namespace
 
 int run_planner(const Arguments& a, Streams& streams) {
   try {
     if (a.has("stage-costs") && !a.has("model") && !a.given("set")) return report_stage_costs(a, streams);
-    return plan_and_report(planner_run_of(a), streams);
+    if (processes_of_launcher() == 1) return plan_and_report(planner_run_of(a), nullptr, streams);
+    return plan_together(a, streams);
   } catch (const OutOfTime&) {
     throw InputError(fmt::format("{}: the plan was not simulated in the {} s of --seconds; allow more",
                                  a.text("algorithm"), search_budget_of(a).seconds));

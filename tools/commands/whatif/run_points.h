@@ -9,7 +9,7 @@
 #include "tools/cli/arguments.h"
 #include "tools/commands/planning/planner_run.h"
 #include "tools/inputs/subject.h"
-#include "tools/searching/peer_processes.h"
+#include "search/peer_processes.h"
 #include "tools/whatif/study.h"
 
 namespace pipesim {

@@ -35,8 +35,7 @@ std::vector<MeasuredPair> pairs_of(const JsonValue& run, const char* key) {
     pairs.push_back({row.at("name").string(), row.at("predicted_s").number(0, kMostMeasured),
                      row.at("measured_s").number(0, kMostMeasured), std::nullopt, std::nullopt,
                      row.at("tasks").integer(0, kMostCounted)});
-  std::ranges::stable_sort(pairs, std::greater<>(),
-                           [](const MeasuredPair& p) { return std::abs(p.predicted - p.measured); });
+  sort_by_difference(pairs);
   return pairs;
 }
 
@@ -62,6 +61,16 @@ std::string pair_error_text(const MeasuredPair& p) {
   return p.measured > 0 ? fmt::format("{:+.1f} %", 100 * (p.predicted - p.measured) / p.measured) : "";
 }
 
+void add_agreement(const JsonValue& root, MeasuredPage& page) {
+  if (const auto same = root.find("same_order"))
+    page.facts.push_back(
+        {"predicted order", same->boolean() ? "is the measured order" : "is not the measured order"});
+  if (const auto spearman = root.find("spearman"); spearman && spearman->is_number())
+    page.facts.push_back({"rank correlation", fmt::format("{:.3f} (Spearman)", spearman->number(-1, 1))});
+}
+
+}  // namespace
+
 PageTable measured_pairs_table(const std::string& title, const std::vector<MeasuredPair>& pairs) {
   const bool of_tasks = std::ranges::any_of(pairs, [](const MeasuredPair& p) { return p.tasks > 0; });
   PageTable table{title, "", {{"name"}}, {}};
@@ -81,15 +90,27 @@ PageTable measured_pairs_table(const std::string& title, const std::vector<Measu
   return table;
 }
 
-void add_agreement(const JsonValue& root, MeasuredPage& page) {
-  if (const auto same = root.find("same_order"))
-    page.facts.push_back(
-        {"predicted order", same->boolean() ? "is the measured order" : "is not the measured order"});
-  if (const auto spearman = root.find("spearman"); spearman && spearman->is_number())
-    page.facts.push_back({"rank correlation", fmt::format("{:.3f} (Spearman)", spearman->number(-1, 1))});
+void sort_by_difference(std::vector<MeasuredPair>& pairs) {
+  std::ranges::stable_sort(pairs, std::greater<>(),
+                           [](const MeasuredPair& p) { return std::abs(p.predicted - p.measured); });
 }
 
-}  // namespace
+void add_iteration_facts(MeasuredPage& page) {
+  const MeasuredPair& iteration = page.iterations.front();
+  page.facts.push_back({"predicted", pretty(Seconds(iteration.predicted))});
+  std::string measured = pretty(Seconds(iteration.measured));
+  if (iteration.low && iteration.high)
+    measured += fmt::format(" ({} to {})", pretty(Seconds(*iteration.low)), pretty(Seconds(*iteration.high)));
+  page.facts.push_back({"measured", measured});
+  const std::string error = pair_error_text(iteration);
+  if (error.empty()) return;
+  constexpr double kSame = 0.0005;
+  const double difference = iteration.predicted - iteration.measured;
+  const bool same = std::abs(difference) < kSame * iteration.measured;
+  page.facts.push_back(
+      {"error",
+       same ? "0.0 %" : fmt::format("{}, predicted too {}", error, difference < 0 ? "short" : "long")});
+}
 
 MeasuredPage measured_page_of(const JsonValue& root) {
   MeasuredPage page;
@@ -106,15 +127,10 @@ MeasuredPage measured_page_of(const JsonValue& root) {
     if (const auto value = root.find(key)) page.facts.push_back({key, value->string()});
   }
   page.iterations.push_back(iteration_of(root, "iteration"));
-  const MeasuredPair& iteration = page.iterations.front();
-  page.facts.push_back({"predicted", pretty(Seconds(iteration.predicted))});
-  page.facts.push_back(
-      {"measured", fmt::format("{} ({} to {})", pretty(Seconds(iteration.measured)),
-                               pretty(Seconds(*iteration.low)), pretty(Seconds(*iteration.high)))});
+  add_iteration_facts(page);
   if (const auto noisy = root.find("not_quiet")) {
+    std::erase_if(page.facts, [](const PageFact& f) { return f.label == "error"; });
     page.facts.push_back({"no error is given", noisy->string()});
-  } else {
-    page.facts.push_back({"error", pair_error_text(iteration)});
   }
   page.operators = pairs_of(root, "operators");
   page.links = pairs_of(root, "links");
@@ -138,13 +154,15 @@ nlohmann::ordered_json json_of(const MeasuredPage& page) {
   };
   Json tables = Json::array();
   for (const PageTable& t : page.tables) tables.push_back(json_of(t));
-  return {{"kind", "measured"},
-          {"name", page.name},
-          {"facts", json_of(page.facts)},
-          {"iterations", list_of(page.iterations)},
-          {"operators", list_of(page.operators)},
-          {"links", list_of(page.links)},
-          {"tables", tables}};
+  Json json{{"kind", "measured"},
+            {"name", page.name},
+            {"facts", json_of(page.facts)},
+            {"iterations", list_of(page.iterations)},
+            {"operators", list_of(page.operators)},
+            {"links", list_of(page.links)},
+            {"tables", tables}};
+  if (page.timeline) json["timeline"] = json_of(*page.timeline);
+  return json;
 }
 
 }  // namespace pipesim

@@ -8,6 +8,7 @@
 
 #include "sim/base/json_reader.h"
 #include "tools/reports/page/page_table.h"
+#include "tools/reports/page/timeline_rows.h"
 
 namespace pipesim {
 
@@ -26,11 +27,18 @@ struct MeasuredPage {
   std::vector<PageFact> facts;
   std::vector<MeasuredPair> iterations, operators, links;  ///< of the latter, those that differ most first
   std::vector<PageTable> tables;
+  std::optional<TimelineRows> timeline;  ///< of one iteration: predicted and measured
 };
 
 /// Of `execute --json`, or of `compare --execute --json`. InputError with file and JSON pointer, also where
 /// nothing was measured.
 MeasuredPage measured_page_of(const JsonValue& root);
+
+/// What `executed_timeline.h` needs, too: the facts of the first iteration, lists with what differs most
+/// first, and a table of a list.
+void add_iteration_facts(MeasuredPage& page);
+void sort_by_difference(std::vector<MeasuredPair>& pairs);
+PageTable measured_pairs_table(const std::string& title, const std::vector<MeasuredPair>& pairs);
 
 /// An element of "parts" in docs/reports.md, of kind "measured".
 nlohmann::ordered_json json_of(const MeasuredPage& page);

@@ -6,6 +6,7 @@
 #include "sim/base/file_kind.h"
 #include "sim/base/files.h"
 #include "sim/base/json_reader.h"
+#include "tools/reports/page/executed_timeline.h"
 
 namespace pipesim {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 constexpr const char* kAllowedInputs =
     "a plan (search -o), a search's log (search --search-log) or result (search --json), an execution "
     "(execute "
-    "--json, compare --execute --json), or a study";
+    "--json, execute --trace, compare --execute --json), or a study (whatif -o)";
 
 bool is_measured(const JsonValue& root) {
   if (root.find("plans")) return root.find("top1_regret").has_value();
@@ -32,9 +33,10 @@ ReportInput read_report_input(const std::string& file) {
   }
   const JsonValue root = JsonDocument::parse(text, file);
   if (root.find(kPlanKey)) return PlanInput{file};
-  if (root.find("pipesim_study")) return study_page_of(root);
+  if (root.find(kStudyKey)) return study_page_of(study_of(root), file);
   if (is_search_result(root)) return search_course_of_json(root);
   if (is_measured(root)) return measured_page_of(root);
+  if (root.find(kTraceKey)) return measured_page_of_trace(root);
   require_file_kind(root, kPlanKey);
   throw InputError(fmt::format("{}: this is no file for a report; allowed: {}", file, kAllowedInputs));
 }

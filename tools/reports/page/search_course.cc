@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "sim/base/errors.h"
+#include "sim/base/file_kind.h"
 #include "tools/cli/text.h"
 
 namespace pipesim {

@@ -41,9 +41,6 @@ struct SearchCourse {
   std::vector<std::pair<std::string, double>> baselines;  ///< names and seconds
 };
 
-/// A file of `search --search-log` begins with this line.
-inline constexpr std::string_view kSearchLogHeader = "seconds,proposals,best,chain";
-
 /// Of `search --search-log`. InputError with file and line.
 SearchCourse search_course_of_log(std::string_view text, const std::string& file);
 /// Whether this is what `search --json` prints.

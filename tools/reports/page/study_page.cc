@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 
+#include "sim/base/suggest.h"
 #include "sim/base/units.h"
 #include "tools/cli/figures.h"
 
@@ -15,143 +15,115 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr double kMostOfStudy = 1e300;
-
-// "8" for a number, the text itself for a string.
-std::string axis_value_text(const JsonValue& value) {
-  return value.is_string() ? value.string() : value.text();
-}
-
-std::string text_of_member(const JsonValue& object, const char* key) {
-  const auto value = object.find(key);
-  if (!value || value->kind() == "null") return "";
-  return axis_value_text(*value);
-}
-
-std::optional<double> number_of_member(const JsonValue& object, const char* key) {
-  const auto value = object.find(key);
-  if (!value || !value->is_number()) return std::nullopt;
-  return value->number(0, kMostOfStudy);
-}
-
-// The number that a value begins with, and what follows it: 25 and "Gb/s"; of "x2" it is 2 and "x".
-std::optional<double> number_with_unit(const std::string& value, std::string& unit) {
-  const bool factor = value.starts_with('x');
-  const char* const begin = value.data() + (factor ? 1 : 0);
-  const char* const end = value.data() + value.size();
-  double number = 0;
-  const auto [stopped, error] = std::from_chars(begin, end, number);
-  if (error != std::errc() || !std::isfinite(number) || (factor && stopped != end)) return std::nullopt;
-  unit = factor ? "x" : std::string(stopped, end);
-  return number;
-}
-
-DrawnStudyAxis axis_of_study(const JsonValue& json) {
-  DrawnStudyAxis axis{json.at("name").string(), {}, {}, ""};
-  for (const JsonValue& v : json.at("values").items()) axis.values.push_back(axis_value_text(v));
-  if (axis.values.empty()) json.at("values").fail("no values, allowed: at least one");
+DrawnStudyAxis drawn_axis(const StudyAxis& axis) {
+  DrawnStudyAxis drawn{axis.path, axis.values, {}, ""};
   for (const std::string& value : axis.values) {
-    std::string unit;
-    const std::optional<double> number = number_with_unit(value, unit);
-    if (!number || (!axis.numbers.empty() && unit != axis.unit)) {
-      axis.numbers.clear();
-      axis.unit.clear();
-      return axis;
+    NumberWithUnit number;
+    const bool read = read_number(value, number);
+    const std::string unit = number.factor ? "x" : number.unit;
+    if (!read || (number.factor && !number.unit.empty()) || (!drawn.numbers.empty() && unit != drawn.unit)) {
+      drawn.numbers.clear();
+      drawn.unit.clear();
+      return drawn;
     }
-    axis.numbers.push_back(*number);
-    axis.unit = unit;
+    drawn.numbers.push_back(number.number);
+    drawn.unit = unit;
   }
-  return axis;
+  return drawn;
 }
 
-std::vector<std::size_t> places_of(const JsonValue& json, const std::vector<DrawnStudyAxis>& axes) {
-  std::vector<std::size_t> places;
-  const std::vector<JsonValue> list = json.items();
-  if (list.size() != axes.size())
-    json.fail(fmt::format("found {} indices, allowed: {}, one for each axis", list.size(), axes.size()));
-  for (std::size_t a = 0; a < list.size(); ++a)
-    places.push_back(
-        static_cast<std::size_t>(list[a].integer(0, static_cast<std::int64_t>(axes[a].values.size()) - 1)));
-  return places;
-}
-
-DrawnStudyPoint point_of_study(const JsonValue& json, const std::vector<DrawnStudyAxis>& axes) {
-  DrawnStudyPoint point;
-  point.at = places_of(json.at("at"), axes);
-  point.seconds = number_of_member(json, "time_s");
-  point.tokens_per_second = number_of_member(json, "tokens_per_s");
-  point.samples_per_second = number_of_member(json, "samples_per_s");
-  point.cost_per_hour = number_of_member(json, "price_per_hour");
-  if (!point.cost_per_hour) point.cost_per_hour = number_of_member(json, "cost_per_hour");
-  if (const auto fits = json.find("fits")) point.fits = fits->boolean();
-  point.recipe = text_of_member(json, "recipe");
-  point.error = text_of_member(json, "error");
-  return point;
+// Axes with several values, by their number in the study; the first where there are none.
+std::vector<std::size_t> drawn_axes(const Study& study) {
+  std::vector<std::size_t> drawn;
+  for (std::size_t a = 0; a < study.axes.size(); ++a) {
+    if (study.axes[a].values.size() > 1) drawn.push_back(a);
+  }
+  if (drawn.empty()) drawn.push_back(0);
+  return drawn;
 }
 
 // Where a value stands on an axis, between two of its values if need be; nothing where it does not.
 std::optional<double> place_on(const DrawnStudyAxis& axis, const std::string& value) {
   const auto found = std::ranges::find(axis.values, value);
   if (found != axis.values.end()) return static_cast<double>(found - axis.values.begin());
-  std::string unit;
-  const std::optional<double> number = number_with_unit(value, unit);
-  if (!number || unit != axis.unit) return std::nullopt;
+  NumberWithUnit number;
+  if (!read_number(value, number) || (number.factor ? "x" : number.unit) != axis.unit) return std::nullopt;
   for (std::size_t i = 0; i + 1 < axis.numbers.size(); ++i) {
     const double a = axis.numbers[i], b = axis.numbers[i + 1];
-    if (a != b && std::min(a, b) <= *number && *number <= std::max(a, b))
-      return static_cast<double>(i) + (*number - a) / (b - a);
+    if (a != b && std::min(a, b) <= number.number && number.number <= std::max(a, b))
+      return static_cast<double>(i) + (number.number - a) / (b - a);
   }
   return std::nullopt;
 }
 
-DrawnCrossover crossover_of(const JsonValue& json, const std::vector<DrawnStudyAxis>& axes) {
-  DrawnCrossover c{text_of_member(json, "axis"),
-                   text_of_member(json, "low"),
-                   text_of_member(json, "high"),
-                   text_of_member(json, "from"),
-                   text_of_member(json, "to"),
-                   "",
-                   -1};
-  if (c.low.empty()) c.low = c.high = text_of_member(json, "value");
-  const auto axis = std::ranges::find(axes, c.axis, &DrawnStudyAxis::name);
-  if (axis == axes.end()) return c;
-  const std::optional<double> low = place_on(*axis, c.low), high = place_on(*axis, c.high);
-  if (low && high) c.place = (*low + *high) / 2;
-  const auto before = json.find("before");
-  if (!before || !before->is_array()) return c;
-  const std::vector<std::size_t> places = places_of(*before, axes);
-  for (std::size_t a = 0; a < axes.size(); ++a) {
-    if (axes[a].name != c.axis)
-      c.others +=
-          fmt::format("{}{} {}", c.others.empty() ? "" : ", ", axes[a].name, axes[a].values[places[a]]);
+std::vector<PageFact> study_facts(const Study& study) {
+  const std::map<PointPlans, std::string> plans{{PointPlans::Same, "the same at each point"},
+                                                {PointPlans::Recipes, "the best recipe of each point"},
+                                                {PointPlans::Search, "a search at each point"}};
+  std::vector<PageFact> facts{{"model", study.model}, {"plans", plans.at(study.plans)}};
+  const std::size_t failed = static_cast<std::size_t>(
+      std::ranges::count_if(study.points, [](const auto& p) { return p && !p->error.empty(); }));
+  std::string points = counted(static_cast<std::int64_t>(study.points.size()), "point");
+  if (study.done() < study.points.size()) points += fmt::format(", {} are done", study.done());
+  if (failed > 0) points += fmt::format(", {} without a plan", failed);
+  facts.push_back({"size", points});
+  const std::vector<std::size_t> drawn = drawn_axes(study);
+  for (std::size_t a = 0; a < study.axes.size(); ++a) {
+    if (std::ranges::find(drawn, a) == drawn.end())
+      facts.push_back({study.axes[a].path, study.axes[a].values.front()});
   }
-  return c;
+  return facts;
 }
 
 PageTable points_table(const StudyPage& page) {
-  const auto has = [&](std::optional<double> DrawnStudyPoint::*figure) {
-    return std::ranges::any_of(page.points,
-                               [&](const DrawnStudyPoint& p) { return (p.*figure).has_value(); });
+  const auto any = [&](const auto& has) {
+    return std::ranges::any_of(page.points, [&](const DrawnStudyPoint& p) { return has(p); });
   };
   // Of language models tokens tell more than samples.
-  const bool of_tokens = has(&DrawnStudyPoint::tokens_per_second),
-             costs = has(&DrawnStudyPoint::cost_per_hour);
-  const bool of_samples = !of_tokens && has(&DrawnStudyPoint::samples_per_second);
+  const bool of_tokens = any([](const auto&p) { return p.result.tokens_per_s.has_value(); }),
+             scales = any([](const auto&p) { return p.scaling.has_value(); }),
+             has_mfu = any([](const auto&p) { return p.result.mfu.has_value(); }),
+             costs = any([](const auto&p) { return p.cost.has_value(); });
   PageTable table{"Points", "", {}, {}};
   for (const DrawnStudyAxis& axis : page.axes) table.columns.push_back({axis.name, !axis.numbers.empty()});
-  table.columns.push_back({"iteration", true});
-  if (of_tokens || of_samples) table.columns.push_back({of_tokens ? "tokens/s" : "samples/s", true});
-  if (costs) table.columns.push_back({"cost per hour", true});
+  const auto add_column = [&](const std::string& name, bool shown = true) {
+    if (shown) table.columns.push_back({name, true});
+  };
+  add_column("iteration");
+  add_column(page.objective, !page.objective.empty());
+  add_column(of_tokens ? "tokens/s" : "samples/s");
+  add_column("scaling", scales);
+  add_column("MFU", has_mfu);
+  add_column("memory");
+  add_column("price an hour", costs);
+  add_column("cost of " + page.work, costs);
   table.columns.push_back({"plan"});
-  const auto figure = [](const std::optional<double>& value) { return value ? significant(*value, 4) : ""; };
+  if (scales)
+    table.note = "Scaling: samples a second and device, by those of the first point along nodes or devices.";
+  const auto shown = [](const std::optional<double>& value, const auto& text) {
+    return value ? text(*value) : std::string();
+  };
+  const auto digits = [](double value) { return significant(value, 4); };
+  const auto share = [](double value) { return percent(value); };
+  const auto time = [](double value) { return pretty(Seconds(value)); };
   for (const DrawnStudyPoint& p : page.points) {
     std::vector<std::string> row;
     for (std::size_t a = 0; a < p.at.size(); ++a) row.push_back(page.axes[a].values[p.at[a]]);
-    row.push_back(p.seconds ? pretty(Seconds(*p.seconds)) : "");
-    if (of_tokens || of_samples)
-      row.push_back(figure(of_tokens ? p.tokens_per_second : p.samples_per_second));
-    if (costs) row.push_back(figure(p.cost_per_hour));
-    row.push_back(!p.error.empty() ? p.error : p.recipe + (p.fits ? "" : " (does not fit into memory)"));
+    if (!p.result.error.empty()) {
+      row.resize(table.columns.size() - 1);
+      row.push_back(p.result.error);
+      table.rows.push_back(std::move(row));
+      continue;
+    }
+    row.push_back(time(p.result.time_s));
+    if (!page.objective.empty()) row.push_back(shown(p.result.objective_s, time));
+    row.push_back(of_tokens ? shown(p.result.tokens_per_s, digits) : digits(p.result.samples_per_s));
+    if (scales) row.push_back(shown(p.scaling, share));
+    if (has_mfu) row.push_back(shown(p.result.mfu, share));
+    row.push_back(pretty(Bytes(p.result.memory_bytes)));
+    if (costs) row.push_back(shown(p.result.price_per_hour, digits));
+    if (costs) row.push_back(shown(p.cost, digits));
+    row.push_back(p.result.recipe + (p.result.fits ? "" : " (does not fit into memory)"));
     table.rows.push_back(std::move(row));
   }
   return table;
@@ -159,26 +131,62 @@ PageTable points_table(const StudyPage& page) {
 
 PageTable crossovers_table(const StudyPage& page) {
   PageTable table{"Crossovers",
-                  "Between these values another plan becomes the best.",
+                  "Between these values another kind of plan becomes the fastest.",
                   {{"axis"}, {"value"}, {"where"}, {"before"}, {"from there on"}},
                   {}};
   for (const DrawnCrossover& c : page.crossovers)
-    table.rows.push_back(
-        {c.axis, c.low == c.high ? c.low : fmt::format("{} to {}", c.low, c.high), c.others, c.from, c.to});
+    table.rows.push_back({page.axes[c.axis].name,
+                          c.low == c.high ? c.low : fmt::format("{} to {}", c.low, c.high), c.others, c.from,
+                          c.to});
   return table;
 }
 
 }  // namespace
 
-StudyPage study_page_of(const JsonValue& root) {
+std::string other_values(const StudyPage& page, const std::vector<std::size_t>& at, std::size_t but) {
+  std::string text;
+  for (std::size_t a = 0; a < page.axes.size(); ++a) {
+    if (a != but)
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", page.axes[a].name, page.axes[a].values[at[a]]);
+  }
+  return text;
+}
+
+StudyPage study_page_of(const Study& study, const std::string& name) {
   StudyPage page;
-  page.name = root.source();
-  for (const JsonValue& axis : root.at("axes").items()) page.axes.push_back(axis_of_study(axis));
-  if (page.axes.empty()) root.at("axes").fail("no axes, allowed: at least one");
-  for (const JsonValue& point : root.at("points").items())
-    page.points.push_back(point_of_study(point, page.axes));
-  if (const auto list = root.find("crossovers"); list && list->is_array()) {
-    for (const JsonValue& c : list->items()) page.crossovers.push_back(crossover_of(c, page.axes));
+  page.name = name;
+  page.facts = study_facts(study);
+  page.objective = study.objective;
+  const std::vector<std::size_t> drawn = drawn_axes(study);
+  const auto on_drawn = [&](const std::vector<std::size_t>& at) {
+    std::vector<std::size_t> places;
+    for (const std::size_t a : drawn) places.push_back(at[a]);
+    return places;
+  };
+  for (const std::size_t a : drawn) page.axes.push_back(drawn_axis(study.axes[a]));
+  const std::vector<std::optional<double>> scaling = scaling_efficiencies(study);
+  page.work = "1 M samples";
+  for (std::size_t p = 0; p < study.points.size(); ++p) {
+    if (!study.points[p]) continue;
+    page.points.push_back({on_drawn(place_of_point(study.axes, p)), *study.points[p], scaling[p],
+                           cost_of_work(*study.points[p])});
+    if (study.points[p]->tokens_per_s) page.work = "1 B tokens";
+  }
+  for (const Crossover& c : study.crossovers) {
+    const auto axis = std::ranges::find(drawn, c.axis);
+    if (axis == drawn.end()) continue;
+    DrawnCrossover crossover{static_cast<std::size_t>(axis - drawn.begin()),
+                             short_value(c.low),
+                             short_value(c.high),
+                             c.from,
+                             c.to,
+                             "",
+                             -1};
+    crossover.others = other_values(page, on_drawn(c.before), crossover.axis);
+    const DrawnStudyAxis& on = page.axes[crossover.axis];
+    const std::optional<double> low = place_on(on, c.low), high = place_on(on, c.high);
+    if (low && high) crossover.place = (*low + *high) / 2;
+    page.crossovers.push_back(std::move(crossover));
   }
   page.tables = {points_table(page), crossovers_table(page)};
   std::erase_if(page.tables, [](const PageTable& t) { return t.rows.empty(); });
@@ -190,15 +198,27 @@ nlohmann::ordered_json json_of(const StudyPage& page) {
   Json axes = Json::array(), points = Json::array(), crossovers = Json::array(), tables = Json::array();
   for (const DrawnStudyAxis& a : page.axes)
     axes.push_back({{"name", a.name}, {"values", a.values}, {"numbers", a.numbers}, {"unit", a.unit}});
-  for (const DrawnStudyPoint& p : page.points)
+  for (const DrawnStudyPoint& p : page.points) {
+    const PointResult& r = p.result;
+    if (!r.error.empty()) {
+      points.push_back({{"at", p.at}, {"error", r.error}});
+      continue;
+    }
     points.push_back({{"at", p.at},
-                      {"seconds", number(p.seconds)},
-                      {"tokens", number(p.tokens_per_second)},
-                      {"samples", number(p.samples_per_second)},
-                      {"cost", number(p.cost_per_hour)},
-                      {"fits", p.fits},
-                      {"recipe", p.recipe},
-                      {"error", p.error}});
+                      {"seconds", r.time_s},
+                      {"objective", number(r.objective_s)},
+                      {"tokens", number(r.tokens_per_s)},
+                      {"samples", r.samples_per_s},
+                      {"scaling", number(p.scaling)},
+                      {"mfu", number(r.mfu)},
+                      {"devices", r.devices},
+                      {"memory", r.memory_bytes},
+                      {"price", number(r.price_per_hour)},
+                      {"cost", number(p.cost)},
+                      {"fits", r.fits},
+                      {"plan", r.kind},
+                      {"recipe", r.recipe}});
+  }
   for (const DrawnCrossover& c : page.crossovers)
     crossovers.push_back({{"axis", c.axis},
                           {"low", c.low},
@@ -208,8 +228,9 @@ nlohmann::ordered_json json_of(const StudyPage& page) {
                           {"others", c.others},
                           {"place", c.place}});
   for (const PageTable& t : page.tables) tables.push_back(json_of(t));
-  return {{"kind", "study"},  {"name", page.name},        {"axes", axes},
-          {"points", points}, {"crossovers", crossovers}, {"tables", tables}};
+  return {{"kind", "study"},  {"name", page.name},           {"facts", json_of(page.facts)},
+          {"axes", axes},     {"objective", page.objective}, {"work", page.work},
+          {"points", points}, {"crossovers", crossovers},    {"tables", tables}};
 }
 
 }  // namespace pipesim

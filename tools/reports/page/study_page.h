@@ -5,17 +5,16 @@
 #include <string>
 #include <vector>
 
-#include "sim/base/json_reader.h"
 #include "tools/reports/page/page_table.h"
+#include "tools/whatif/study.h"
 
 namespace pipesim {
 
 /// One point of a study: what was predicted there.
 struct DrawnStudyPoint {
-  std::vector<std::size_t> at;  ///< by axis, which value
-  std::optional<double> seconds, tokens_per_second, samples_per_second, cost_per_hour;
-  bool fits = true;  ///< into memory
-  std::string recipe, error;
+  std::vector<std::size_t> at;  ///< by drawn axis, which value
+  PointResult result;
+  std::optional<double> scaling, cost;  ///< scaling_efficiencies(), cost_of_work()
   bool operator==(const DrawnStudyPoint&) const = default;
 };
 
@@ -28,25 +27,31 @@ struct DrawnStudyAxis {
   bool operator==(const DrawnStudyAxis&) const = default;
 };
 
-/// Between two values of an axis another plan becomes the best.
+/// Between two values of an axis another kind of plan becomes the fastest.
 struct DrawnCrossover {
-  std::string axis, low, high, from, to;
-  std::string others;  ///< where on the other axes: "nodes 4"; "": everywhere
+  std::size_t axis = 0;  ///< of the drawn ones
+  std::string low, high, from, to;
+  std::string others;  ///< where on the other axes: "nodes 4"; "": there are none
   double place = -1;   ///< from 0, the first value of the axis, to the last; below 0: not on the axis
   bool operator==(const DrawnCrossover&) const = default;
 };
 
 struct StudyPage {
   std::string name;  ///< the file's
-  std::vector<DrawnStudyAxis> axes;
+  std::vector<PageFact> facts;
+  std::vector<DrawnStudyAxis> axes;  ///< with several values; at least one axis
   std::vector<DrawnStudyPoint> points;
   std::vector<DrawnCrossover> crossovers;
+  std::string objective;  ///< Study::objective
+  std::string work;       ///< what DrawnStudyPoint::cost pays for: "1 B tokens"
   std::vector<PageTable> tables;
 };
 
-/// Of a file of kind "pipesim_study". Members that a study lacks may be missing. InputError with file and
-/// JSON pointer.
-StudyPage study_page_of(const JsonValue& root);
+/// `name`: the file's.
+StudyPage study_page_of(const Study& study, const std::string& name);
+
+/// "network fast, batch 8": what a place has on all axes but one.
+std::string other_values(const StudyPage& page, const std::vector<std::size_t>& at, std::size_t but);
 
 /// An element of "parts" in docs/reports.md, of kind "study".
 nlohmann::ordered_json json_of(const StudyPage& page);

@@ -189,12 +189,15 @@ Json windows_json(const SteadyState& steady) {
 
 Json timeline_rows_json(const std::vector<TimelineRow>& rows) {
   Json list = Json::array();
-  for (const TimelineRow& r : rows)
+  for (const TimelineRow& r : rows) {
     list.push_back({{"owner", r.owner},
                     {"lane", r.lane},
                     {"computes", r.computes},
                     {"alike", r.alike},
                     {"busy", r.busy}});
+    if (r.source != RowSource::Only)
+      list.back()["source"] = r.source == RowSource::Measured ? "measured" : "predicted";
+  }
   return list;
 }
 
@@ -236,6 +239,8 @@ nlohmann::ordered_json json_of(const TimelineRows& t) {
   const auto hold = [&](const DrawnBar& b) {
     return b.hold == t.tasks[static_cast<std::size_t>(b.task)].duration ? -1 : b.hold;
   };
+  if (std::ranges::any_of(t.tasks, [](const DrawnTask& x) { return x.beside >= 0; }))
+    tasks["beside"] = task_column(t.tasks, [](const DrawnTask& x) { return x.beside; });
   Json bars{{"task_steps", differences_column(t.bars, [](const DrawnBar& b) { return b.task; })},
             {"row", task_column(t.bars, [](const DrawnBar& b) { return b.row; })},
             {"hold", task_column(t.bars, hold)}};

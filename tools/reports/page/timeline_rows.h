@@ -11,6 +11,9 @@
 
 namespace pipesim {
 
+/// Of an execution, which of its two timelines.
+enum class RowSource : std::uint8_t { Only, Predicted, Measured };
+
 /// A row of a drawn timeline: what one lane does.
 struct TimelineRow {
   std::string owner;       ///< "node0.gpu3 (stage 1)": rows of one owner stand together
@@ -18,6 +21,7 @@ struct TimelineRow {
   bool computes = false;   ///< of a device's compute lane, or of its host
   std::int64_t alike = 1;  ///< devices that the owner stands for, itself included
   Nanoseconds busy = 0;    ///< in the whole iteration
+  RowSource source = RowSource::Only;
   bool operator==(const TimelineRow&) const = default;
 };
 
@@ -39,6 +43,7 @@ struct DrawnTask {
   DrawnCause cause = DrawnCause::Nothing;
   Nanoseconds queued = 0;    ///< how long it was ready and its lane was not free
   Nanoseconds critical = 0;  ///< what it accounts for on the critical path
+  std::int32_t beside = -1;  ///< of an execution: the same task in the other timeline; -1: none
   bool operator==(const DrawnTask&) const = default;
 };
 

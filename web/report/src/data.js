@@ -41,6 +41,7 @@ export function openTimeline(t) {
     cause: Uint8Array.from(tasks.cause),
     queued: Float64Array.from(tasks.queued),
     critical: Float64Array.from(tasks.critical),
+    beside: tasks.beside ? Int32Array.from(tasks.beside) : null,
   };
   return Object.assign(opened, barsByRow(opened, t.bars));
 }

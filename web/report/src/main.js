@@ -25,9 +25,8 @@ class Page {
   make(i) {
     if (this.made[i]) return this.made[i];
     const part = this.parts[i];
-    const made = part.kind === 'plan' ? planPart(part)
-      : { elements: { search: searchPart, measured: measuredPart, study: studyPart }[part.kind](part), tables: part.tables ?? [] };
-    const tables = made.tables.map(tableOf);
+    const made = { plan: planPart, search: searchPart, measured: measuredPart, study: studyPart }[part.kind](part);
+    const tables = (made.tables ?? part.tables ?? []).map(tableOf);
     this.sections[i].append(h('h2', {}, base(part.name)), ...made.elements.filter(Boolean), h('div', { class: 'tables' }, tables));
     this.made[i] = made;
     return made;
@@ -45,7 +44,7 @@ class Page {
     document.title = `${base(this.parts[chosen].name)} - pipesim report`;
   }
 
-  // All parts beside each other; plans with the same scale of time.
+  // All parts beside each other; plans with the same scale of time, and executions.
   showAll() {
     document.body.classList.add('side-by-side');
     this.sections.forEach((section, i) => {
@@ -62,12 +61,14 @@ class Page {
   }
 
   scale() {
-    const plans = this.made.filter((made) => made?.view);
     const all = document.body.classList.contains('side-by-side');
-    const longest = Math.max(...plans.map((plan) => plan.timeline.timeline.end));
-    for (const plan of plans) {
-      const whole = all ? longest : plan.timeline.timeline.end;
-      if (plan.view.whole !== Math.max(1, whole)) plan.view.extend(whole);
+    for (const kind of ['plan', 'measured']) {
+      const made = this.made.filter((m, i) => m?.view && this.parts[i].kind === kind);
+      const longest = Math.max(...made.map((m) => m.timeline.timeline.end));
+      for (const { view, timeline } of made) {
+        const whole = all ? longest : timeline.timeline.end;
+        if (view.whole !== Math.max(1, whole)) view.extend(whole);
+      }
     }
   }
 

@@ -18,9 +18,17 @@ async function copy(text, button) {
   setTimeout(() => (button.textContent = label), 1200);
 }
 
+// Whether it needs more than half of a page, by the longest texts of its columns.
+function isWide(columns, rows) {
+  const letters = columns.map((c, i) => Math.min(36, Math.max(c.name.length, ...rows.slice(0, MOST_SHOWN).map((row) => row[i].length))));
+  return letters.reduce((sum, n) => sum + n * 7.2 + 14, 0) > 660;
+}
+
 // A table with a button that copies it, tabs between columns. Long ones show their first rows.
 export function tableOf({ title, note, columns, rows }) {
-  const cell = (tag, text, column) => h(tag, { class: column.number ? 'number' : null }, text);
+  // Long texts, as recipes, may go on in the next line behind a comma.
+  const cell = (tag, text, column) => h(tag, { class: column.number ? 'number' : null },
+    column.number ? text : text.split(/(?<=,)/).flatMap((part, i) => (i ? [h('wbr'), part] : [part])));
   const body = h('tbody', {});
   const row = (values) => h('tr', {}, values.map((value, i) => cell('td', value, columns[i])));
   body.append(...rows.slice(0, MOST_SHOWN).map(row));
@@ -35,7 +43,7 @@ export function tableOf({ title, note, columns, rows }) {
         },
       }, `All ${rows.length} rows`)
     : null;
-  return h('section', { class: 'block table' },
+  return h('section', { class: `block table${isWide(columns, rows) ? ' wide' : ''}` },
     h('header', {}, h('h3', {}, title), copyButton, all),
     note ? h('p', { class: 'note' }, note) : null,
     h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': title },

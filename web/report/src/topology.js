@@ -51,13 +51,13 @@ export function topologyOf(t) {
     .style('max-width', `${Math.round(t.width * 1.4)}px`).attr('role', 'img').attr('aria-label', 'Topology with the load of each link');
   svg.selectAll('.node').data(t.nodes).join('rect').attr('class', 'node').attr('rx', 6)
     .attr('x', (n) => n.x).attr('y', (n) => n.y).attr('width', (n) => n.width).attr('height', (n) => n.height);
-  svg.selectAll('.node-name').data(t.nodes).join('text').attr('class', 'node-name')
-    .attr('x', (n) => n.x + 10).attr('y', (n) => n.y + 17).text((n) => n.name);
   const lanes = t.links.flatMap((link) => lanesOf(link, t.vertices)).sort((a, b) => a.load - b.load);
   const lines = svg.selectAll('.load').data(lanes).join('line').attr('class', (l) => loadClass(l.load))
     .attr('stroke-width', (l) => 1 + 4 * Math.min(1, l.load));
   for (const end of ['x1', 'y1', 'x2', 'y2']) lines.attr(end, (l) => l[end]);
   withTip(lines, laneCard);
+  svg.selectAll('.node-name').data(t.nodes).join('text').attr('class', 'node-name')
+    .attr('x', (n) => n.x + 10).attr('y', (n) => n.y + 17).text((n) => n.name);
   const vertices = svg.selectAll('.vertex').data(t.vertices).join('g').attr('class', (v) => `vertex ${v.kind}`)
     .attr('transform', (v) => `translate(${v.x},${v.y})`);
   vertices.append('rect').attr('x', -WIDTH / 2).attr('y', -HEIGHT / 2).attr('width', WIDTH).attr('height', HEIGHT)

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 
+#include "sim/base/suggest.h"
 #include "tools/cli/figures.h"
 #include "tools/reports/page/svg/activity_colors.h"
 #include "tools/reports/page/svg/svg_picture.h"
@@ -61,17 +62,14 @@ class TimeAxis {
       const double at = left_ + (right_ - left_) * t / end_;
       picture.line(at, top, at, bottom, SvgPicture::kLine);
       if (at < right_ - 30)
-        picture.text(at + 3, bottom + 14, pretty(Seconds(t * 1e-9)), SvgAlign::Start, 11, SvgPicture::kSoft);
+        picture.text(at + 3, bottom + 14, t == 0 ? "0" : pretty(Seconds(t * 1e-9)), SvgAlign::Start, 11,
+                     SvgPicture::kSoft);
     }
   }
 
  private:
   double left_, right_, end_;
 };
-
-std::string shortened_label(const std::string& text, std::size_t most) {
-  return text.size() > most ? text.substr(0, most - 1) + "…" : text;
-}
 
 // The columns of a row that narrow bars share. Neighbours that look the same become one rectangle.
 class NarrowBars {
@@ -145,8 +143,9 @@ std::string timeline_svg(const TimelineRows& t, const std::string& title) {
     const bool device = row.computes && row.lane == "compute";
     if (r == 0 || t.rows[r - 1].owner != row.owner)
       picture.line(kEdge, y, kPictureWidth - kEdge, y, SvgPicture::kLine);
-    const std::string label =
-        device ? row.owner + (row.alike > 1 ? fmt::format(" ×{}", row.alike) : "") : row.lane;
+    std::string label = device ? row.owner + (row.alike > 1 ? fmt::format(" ×{}", row.alike) : "") : row.lane;
+    if (row.source != RowSource::Only)
+      label += row.source == RowSource::Measured ? ", measured" : ", predicted";
     picture.text(kEdge, y + kRow - 4, shortened_label(label, kMostLabel), SvgAlign::Start, 10.5,
                  device ? SvgPicture::kInk : SvgPicture::kSoft, device);
   }
@@ -289,7 +288,7 @@ std::string pipeline_svg(const PipelineReport& p, const std::string& title) {
   std::size_t columns = 0;
   for (const std::string& row : p.strip.rows) columns = std::max(columns, row.size());
   const double bottom = kTop + kStripRow * static_cast<double>(p.strip.rows.size());
-  SvgPicture picture(kStripLabels + kCell * static_cast<double>(columns) + kEdge, bottom + 38, title);
+  SvgPicture picture(kStripLabels + kCell * static_cast<double>(columns) + kEdge, bottom + 58, title);
   picture.text(kEdge, 20, title, SvgAlign::Start, 14, SvgPicture::kInk, true);
   for (std::size_t r = 0; r < p.strip.rows.size(); ++r) {
     const std::string& row = p.strip.rows[r];
@@ -315,6 +314,13 @@ std::string pipeline_svg(const PipelineReport& p, const std::string& title) {
       legend.push_back({mark_color(mark), fmt::format("{} {}", mark, meaning)});
   }
   draw_legend(picture, kStripLabels, bottom + 10, kCell * static_cast<double>(columns), legend);
+  std::string note =
+      fmt::format("{}, {}, {} idle; a column is {}.", p.schedule, counted(p.microbatches, "microbatch"),
+                  percent(p.idle), pretty(to_seconds(p.strip.column)));
+  if (!p.strip.left_out.empty()) note += " At each ~ time is left out.";
+  if (p.strip.steady.repeats > 0)
+    note += fmt::format(" What is between two | comes {} times.", p.strip.steady.repeats + 1);
+  picture.text(kStripLabels, bottom + 48, note, SvgAlign::Start, 11, SvgPicture::kSoft);
   return picture.str();
 }
 
@@ -369,8 +375,13 @@ std::string topology_svg(const TopologyDrawing& t, const std::string& title) {
     draw_lane(picture, a, b, link.forward, link.duplex ? 1 : 0, link);
     if (link.duplex) draw_lane(picture, b, a, link.backward, 1, link);
   }
-  for (const DrawnNode& n : t.nodes)
+  for (const DrawnNode& n : t.nodes) {
+    constexpr double kLetter = 8;
+    // Links run behind the name.
+    picture.rectangle(n.x + 7, n.y + kTitleHeight + 4, 6 + kLetter * static_cast<double>(n.name.size()), 16,
+                      SvgPicture::kPanel);
     picture.text(n.x + 10, n.y + kTitleHeight + 16, n.name, SvgAlign::Start, 12, SvgPicture::kInk, true);
+  }
   for (const DrawnVertex& vertex : t.vertices) {
     const DrawnVertex v = moved(vertex);
     const double left = v.x - kBoxWidth / 2, top = v.y - kBoxHeight / 2;

@@ -107,6 +107,16 @@ void SvgPicture::circle(double x, double y, double radius, std::string_view fill
   close("circle", hint);
 }
 
+void SvgPicture::cross(double x, double y, double radius, std::string_view hint) {
+  constexpr double kStroke = 2;
+  line(x - radius, y - radius, x + radius, y + radius, kAccent, kStroke, hint);
+  line(x - radius, y + radius, x + radius, y - radius, kAccent, kStroke, hint);
+}
+
+std::string shortened_label(const std::string& text, std::size_t most) {
+  return text.size() > most ? text.substr(0, most - 1) + "…" : text;
+}
+
 double draw_legend(SvgPicture& picture, double x, double y, double width,
                    const std::vector<SvgLegendEntry>& entries) {
   constexpr double kSwatch = 12, kLineHeight = 20, kLetter = 7, kBetween = 34;

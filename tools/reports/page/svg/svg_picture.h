@@ -31,15 +31,21 @@ class SvgPicture {
             double width = 1, std::string_view dashes = {});
   void circle(double x, double y, double radius, std::string_view fill, std::string_view hint = {});
 
+  /// Two short lines across each other.
+  void cross(double x, double y, double radius, std::string_view hint = {});
+
   [[nodiscard]] std::string str() const { return text_ + "</svg>\n"; }
 
   static constexpr std::string_view kInk = "#1a1a1a", kSoft = "#565b62", kLine = "#dfe3e8",
-                                    kPanel = "#f5f7f9";
+                                    kPanel = "#f5f7f9", kAccent = "#b3261e";
 
  private:
   void close(std::string_view element, std::string_view hint);
   std::string text_;
 };
+
+/// With "…" where it has more characters than `most`.
+std::string shortened_label(const std::string& text, std::size_t most);
 
 /// A swatch and its name.
 struct SvgLegendEntry {

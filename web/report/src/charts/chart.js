@@ -25,11 +25,11 @@ function valuesOf(scale, count) {
   return round.length > 1 ? round : values;
 }
 
-// Axes with their titles, and lines across the plot.
-export function axes(svg, box, x, y, { xTitle, yTitle, xFormat, yFormat, xTicks = 8, yTicks = 6 }) {
+// Axes with their titles, and lines across the plot: of the values of y, or of x (`across`).
+export function axes(svg, box, x, y, { xTitle, yTitle, xFormat, yFormat, xTicks = 8, yTicks = 6, across = false }) {
   svg.append('g').attr('class', 'axis').attr('transform', `translate(${box.left},0)`)
-    .call(axisLeft(y).tickValues(valuesOf(y, yTicks)).tickFormat(yFormat).tickSize(-(box.right - box.left)));
-  const bottom = axisBottom(x).tickFormat(xFormat);
+    .call(axisLeft(y).tickValues(valuesOf(y, yTicks)).tickFormat(yFormat).tickSize(across ? 0 : -(box.right - box.left)).tickPadding(across ? 8 : 3));
+  const bottom = axisBottom(x).tickFormat(xFormat).tickSizeInner(across ? -(box.bottom - box.top) : 6).tickPadding(across ? 8 : 3);
   if (Array.isArray(xTicks)) bottom.tickValues(xTicks);
   else bottom.ticks(xTicks);
   svg.append('g').attr('class', 'axis').attr('transform', `translate(0,${box.bottom})`).call(bottom);

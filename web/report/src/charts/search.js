@@ -69,11 +69,12 @@ export function searchPart(part) {
     facts.push(['best', part.best[end] === null ? 'none fits' : seconds(part.best[end])],
       ['took', `${digits(part.seconds[end])} s, ${count(part.proposals[end])} proposals`]);
   }
-  return [factsOf(facts), end < 0 ? null : courseChart([part]),
+  const elements = [factsOf(facts), end < 0 ? null : courseChart([part]),
     front('time against memory', part.plans, {
-      key: 'memory', title: 'memory of the fullest device', format: bytes,
+      key: 'memory', title: 'memory of the fullest device', format: bytes, label: (p) => p.recipe,
       lines: (p) => [p.recipe, `iteration ${seconds(p.seconds)}`, `memory ${bytes(p.memory)}`],
     })];
+  return { elements };
 }
 
 export const searchesTogether = (parts) => courseChart(parts);

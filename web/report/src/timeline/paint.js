@@ -238,6 +238,7 @@ export class Painter {
     for (const [task, width] of [[scene.selected, 2], [scene.hovered, 1.5]]) {
       if (task < 0) continue;
       this.outline(scene, task, width);
+      if (scene.timeline.beside?.[task] >= 0) this.outline(scene, scene.timeline.beside[task], width);
       const before = scene.timeline.waitedFor[task];
       const from = before < 0 ? null : this.place(scene, before);
       const to = this.place(scene, task);
@@ -315,6 +316,7 @@ export const font = (size, bold = false) => `${bold ? '600 ' : ''}${size}px syst
 
 export function rowLabel(row) {
   const alike = row.alike > 1 ? ` \u00d7${row.alike}` : '';
+  if (row.source) return `${row.computes ? row.owner : row.lane}, ${row.source}`;
   return row.computes && row.lane === 'compute' ? `${row.owner}${alike}` : row.lane;
 }
 

@@ -5,14 +5,14 @@ import { ACTIVITIES, activityOf } from '../palette.js';
 import { onTheme } from '../theme.js';
 import { count, percent } from '../format.js';
 import { barAt } from './bars.js';
-import { taskCard, taskFacts, taskName } from './describe.js';
+import { taskCard, taskFacts, taskTitle } from './describe.js';
 import { AXIS, GUTTER, Painter, ROW } from './paint.js';
 
 const MOST_HEIGHT = 560;
 
 // The timeline of one plan: a row for each device and link.
 export class Timeline {
-  constructor(timeline, view) {
+  constructor(timeline, view, { title = 'Timeline', note = null } = {}) {
     this.timeline = timeline;
     this.view = view;
     this.scene = {
@@ -29,7 +29,7 @@ export class Timeline {
     this.scroller = h('div', { class: 'timeline' }, this.spacer);
     this.details = h('div', { class: 'details', 'aria-live': 'polite' });
     this.found = h('span', { class: 'found', 'aria-live': 'polite' });
-    this.element = block('Timeline', this.controls(), this.legend(), this.scroller, this.details);
+    this.element = block(title, note ? h('p', { class: 'note' }, note) : null, this.controls(), this.legend(), this.scroller, this.details);
     this.chooseRows('all');
     this.follow();
   }
@@ -45,14 +45,20 @@ export class Timeline {
       button('\u2212', 'Zoom out (\u2212)', () => this.view.zoom(2)),
       button('Whole', 'Show all of it (0)', () => this.view.show(0, this.view.whole)),
       h('label', {}, 'Rows ', h('select', { onchange: (e) => this.chooseRows(e.target.value) },
-        [['all', 'devices and links'], ['devices', 'devices'], ['links', 'links']].map(([value, label]) =>
+        this.rowChoices().map(([value, label]) =>
           h('option', { value }, label)))),
-      h('label', {}, h('input', {
+      this.timeline.critical.some((t) => t > 0) ? h('label', {}, h('input', {
         type: 'checkbox',
         onchange: (e) => { this.scene.showCritical = e.target.checked; this.draw(); },
-      }), ' critical path'),
+      }), ' critical path') : null,
       this.search, this.found,
       h('span', { class: 'hint' }, 'Drag or arrow keys move, Ctrl+wheel or + and \u2212 zoom'));
+  }
+
+  // Of an execution also one of its two timelines.
+  rowChoices() {
+    const sources = [...new Set(this.timeline.rows.map((row) => row.source).filter(Boolean))];
+    return [['all', 'devices and links'], ['devices', 'devices'], ['links', 'links'], ...sources.map((s) => [s, s])];
   }
 
   legend() {
@@ -65,9 +71,10 @@ export class Timeline {
   chooseRows(which) {
     const { rows } = this.timeline;
     this.scene.rows = rows.map((_, i) => i).filter((i) =>
-      which === 'all' || (which === 'devices') === rows[i].computes);
+      which === 'all' || which === rows[i].source || (/devices|links/.test(which) && (which === 'devices') === rows[i].computes));
     this.scene.placeOf = rows.map(() => -1);
     this.scene.rows.forEach((row, place) => (this.scene.placeOf[row] = place));
+    this.forgetPointer();
     this.layout();
   }
 
@@ -173,7 +180,7 @@ export class Timeline {
   rowCard(row) {
     const alike = row.alike > 1 ? `stands for ${count(row.alike)} devices, ` : '';
     const length = this.timeline.windows.reduce((sum, w) => sum + w.repeats * (w.end - w.begin), this.timeline.end);
-    return h('div', { class: 'card' }, h('strong', {}, `${row.owner}: ${row.lane}`), h('div', {}, `${alike}busy ${percent(row.busy / length)}`));
+    return h('div', { class: 'card' }, h('strong', {}, `${row.owner}: ${row.lane}${row.source ? `, ${row.source}` : ''}`), h('div', {}, `${alike}busy ${percent(row.busy / length)}`));
   }
 
   leave() {
@@ -195,7 +202,7 @@ export class Timeline {
     this.scene.activeRow = t.rowOf[task];
     const before = t.waitedFor[task];
     this.details.replaceChildren(
-      h('strong', {}, taskName(t, task)),
+      h('strong', {}, taskTitle(t, task)),
       h('dl', {}, taskFacts(t, task).map(([label, value]) => h('div', {}, h('dt', {}, label), h('dd', {}, value)))),
       before < 0 ? '' : h('button', { type: 'button', onclick: () => this.choose(before, true) }, 'Go to what it waited for (w)'));
     if (reveal) {

@@ -1,4 +1,4 @@
-#include "tools/searching/peer_processes.h"
+#include "search/peer_processes.h"
 
 #include <algorithm>
 #include <cstdlib>
