@@ -204,6 +204,15 @@ TEST(WhatIf, VariesSeveralFiguresTogether) {
   EXPECT_EQ(study["points"][1]["time_s"], alone["iteration_time_s"]);
 }
 
+// A recipe that is varied is the plan of its points.
+TEST(WhatIf, ScoresRecipesThatAreVaried) {
+  for (const char* axis : {"recipe=tp2;tp4,zero1", "nodes|recipe=1|tp2;2|tp4,zero1", "recipe.tp=2,4"}) {
+    const Outcome outcome = pipesim_run(joined_words({"whatif", "--vary", axis}, kGpt));
+    EXPECT_EQ(outcome.status, 0) << outcome;
+    EXPECT_THAT(outcome.out, AllOf(HasSubstr("plans: same"), HasSubstr("tp4,dp")));
+  }
+}
+
 TEST(WhatIf, TakesModelAndTopologyFromWhatIsVaried) {
   const Outcome outcome =
       pipesim_run({"whatif", "--batch", "16", "--recipe", "tp2", "--vary", "model=gpt:layers=2;gpt:layers=4",

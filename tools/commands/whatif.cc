@@ -46,12 +46,22 @@ const std::set<std::string>& options_of_runs() {
   return names;
 }
 
-PointPlans plans_of(const Arguments& a) {
+PointPlans plans_of(const Arguments& a, const std::vector<StudyAxis>& axes = {}) {
   if (a.given("plans")) {
     const std::string& name = a.choice("plans", {"same", "recipes", "search"});
     return name == "same" ? PointPlans::Same : name == "recipes" ? PointPlans::Recipes : PointPlans::Search;
   }
-  if (a.has("plan") || a.has("recipe") || a.has("baseline")) return PointPlans::Same;
+  const auto varies = [&](std::string_view option) {
+    return std::ranges::any_of(axes, [&](const StudyAxis& axis) {
+      return std::ranges::any_of(axis.paths(), [&](const std::string& path) {
+        return path == option || path.starts_with(std::string(option) + ".");
+      });
+    });
+  };
+  for (const char* option : {"plan", "recipe", "baseline"}) {
+    if (a.has(option) || varies(option)) return PointPlans::Same;
+  }
+  if (a.given("algorithm") || varies("algorithm")) return PointPlans::Search;
   return has_recipes(open_model(model_text_of(a))) ? PointPlans::Recipes : PointPlans::Search;
 }
 
@@ -102,7 +112,7 @@ Study new_study(const Arguments& a) {
   Study study;
   study.words = words_of_study(a);
   for (const std::string& text : a.texts("vary")) study.axes.push_back(parse_axis(text));
-  study.plans = plans_of(with_first_values(a, study.axes));
+  study.plans = plans_of(with_first_values(a, study.axes), study.axes);
   if (study.axes.empty()) a.refuse("--vary PATH=VALUES is missing; --list says what can be varied");
   const std::size_t points = number_of_points(study.axes);
   if (points > (a.given("yes") ? kMostPoints : kMostUnasked))

@@ -28,8 +28,9 @@ std::vector<Option> whatif_options() {
        .argument = "KIND",
        .default_value = "",
        .help = "where each point's plan comes from",
-       .details = "Left out: same, where --plan, --recipe or --baseline is given, else recipes, or search "
-                  "for models without recipes.",
+       .details =
+           "Left out: same, where a plan, recipe or baseline is given or varied; search, where --algorithm "
+           "is, and for models without recipes; else recipes.",
        .group = OptionGroup::Search,
        .choices = {{"same", "the one that is given"},
                    {"recipes", "the best recipe of each point"},
