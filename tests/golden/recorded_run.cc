@@ -104,7 +104,9 @@ std::string settled(const std::string& output) {
   // Signs of life, of which a slower machine prints more, and the end of an axis of wall time.
   text = std::regex_replace(text, std::regex(R"(pipesim: [0-9]+ proposals, [^\n]*\n)"), "");
   text = std::regex_replace(
-      text, std::regex(R"(pipesim: ([0-9]+ of [0-9]+ points|looking for crossovers|choosing runs)[^\n]*\n)"),
+      text,
+      std::regex(
+          R"(pipesim: ([0-9]+ of [0-9]+ points|looking for crossovers|choosing runs|judging by|predicting [0-9]+ runs)[^\n]*\n)"),
       "");
   text = std::regex_replace(
       text, std::regex(R"(pipesim: [^\n]*(, simulated [0-9]+ times|of at most [0-9]+ runs predicted)\n)"),
