@@ -15,7 +15,7 @@ namespace {
 // A plan of 64 devices for a GPT, by its number.
 struct StudiedPlan {
   explicit StudiedPlan(std::int64_t number)
-      : recipe(parse_recipe(number == 0 ? "dp64,zero1" : "tp4,pp4,dp4,sp")),
+      : recipe(parse_recipe(number == 0 ? "dp64,mbs1,zero1" : "tp4,pp4,dp4,sp,mbs1")),
         graph(make_zoo_model("gpt3-1.3b:batch=" + std::to_string(recipe.data))),
         topology(make_topology("dgx-a100:8")),
         runtime(parse_runtime("megatron")) {
