@@ -9,6 +9,7 @@
 #include <optional>
 #include <random>
 
+#include "costmodel/calibration.h"
 #include "search/worker_threads.h"
 #include "sim/base/deadline.h"
 #include "sim/base/errors.h"
@@ -120,6 +121,30 @@ Noise parse_noise(std::string_view text) {
     if (!found) refuse_noise(text, part);
     *spread = *found;
   }
+  return noise;
+}
+
+Noise measured_noise(const Calibration& calibration) {
+  constexpr std::size_t kLeast = 8;
+  constexpr double kBelow = 0.16, kAbove = 0.84;
+  std::vector<double> of_operators, of_links;
+  for (const auto& [key, measured] : calibration.keys) {
+    const Distribution durations = measured.durations();
+    if (durations.sorted_seconds().size() < kLeast) continue;
+    const double spread = std::log(durations.quantile(kAbove).value / durations.quantile(kBelow).value) / 2;
+    (key.subject == CalibrationKey::Subject::Transfer ? of_links : of_operators).push_back(spread);
+  }
+  if (of_operators.empty() && of_links.empty())
+    throw InputError(fmt::format("the calibration tells no noise: no duration has {} samples", kLeast));
+  const auto median = [](std::vector<double>& spreads) {
+    if (spreads.empty()) return 0.0;
+    const auto middle = spreads.begin() + static_cast<std::ptrdiff_t>(spreads.size() / 2);
+    std::ranges::nth_element(spreads, middle);
+    return *middle;
+  };
+  Noise noise;
+  noise.operators = median(of_operators);
+  noise.links = median(of_links);
   return noise;
 }
 

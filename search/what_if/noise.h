@@ -26,6 +26,10 @@ struct Noise {
 };
 /// InputError with what is allowed.
 Noise parse_noise(std::string_view text);
+/// Of what was measured: passes and updates, and transfers. Each spread is the median over the keys that have
+/// at least eight samples; of a key, half the distance between the logarithms of its 16 % and 84 % quantiles.
+/// InputError where no key has so many.
+Noise measured_noise(const Calibration& calibration);
 
 /// Times of iterations, each with noise of its own.
 class IterationTimes {

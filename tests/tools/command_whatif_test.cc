@@ -167,6 +167,7 @@ TEST(WhatIf, SaysWhatIsWrong) {
   EXPECT_THAT(refusal({"--vary", "nodes=1", "--sensitivity"}), HasSubstr("--vary does not go with it"));
   EXPECT_THAT(refusal({"--vary", "nodes=1", "--target-time", "3d"}), HasSubstr("need --tokens"));
   EXPECT_THAT(refusal({"--vary", "nodes=1", "--samples", "3"}), HasSubstr("--samples needs --noise"));
+  EXPECT_THAT(refusal({"--noise", "calibration"}), HasSubstr("--noise calibration needs --calibration"));
   EXPECT_THAT(refusal({"--noise", "gpus=3%"}), HasSubstr("found \"gpus=3%\", allowed: operators=2%"));
   EXPECT_THAT(refusal({"--vary", "nodes=1", "-o", "/no/such/folder/x.json"}), HasSubstr("/no/such/folder"));
 }

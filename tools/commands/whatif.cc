@@ -27,6 +27,7 @@
 #include "tools/commands/whatif/run_points.h"
 #include "tools/commands/whatif/varied_arguments.h"
 #include "tools/commands/whatif/whatif_options.h"
+#include "tools/inputs/calibration_use.h"
 #include "tools/inputs/model_and_topology.h"
 #include "tools/searching/interrupt.h"
 #include "tools/searching/launched_peers.h"
@@ -214,6 +215,11 @@ int threads_of_study(const Arguments& a) {
   return a.given("threads") ? static_cast<int>(a.integer("threads", 1, kMost)) : available_cores();
 }
 
+Noise calibrated_noise(const Arguments& a) {
+  if (!a.has("calibration")) throw UsageError("whatif: --noise calibration needs --calibration");
+  return measured_noise(load_calibrations(a.text("calibration")));
+}
+
 std::optional<NoisyTimes> noise_of(const Arguments& a) {
   if (!a.has("noise")) {
     for (const char* option : {"objective", "samples"}) {
@@ -224,7 +230,7 @@ std::optional<NoisyTimes> noise_of(const Arguments& a) {
   constexpr std::int64_t kMostSamples = 10'000'000;
   NoisyTimes noise;
   try {
-    noise.noise = parse_noise(a.text("noise"));
+    noise.noise = a.text("noise") == "calibration" ? calibrated_noise(a) : parse_noise(a.text("noise"));
     noise.objective_name = a.text("objective");
     noise.objective = parse_objective(noise.objective_name);
   } catch (const InputError& error) {

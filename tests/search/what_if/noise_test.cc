@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <random>
 
+#include "costmodel/calibration.h"
 #include "models/zoo/zoo.h"
 #include "search/baselines/baselines.h"
 #include "sim/base/errors.h"
@@ -79,6 +81,33 @@ TEST(NoisyIterations, DoNotDependOnThreads) {
             plan.times("data-parallel", {noise, 100, 3, 4}).sorted());
   EXPECT_NE(plan.times("data-parallel", {noise, 100, 3, 1}).sorted(),
             plan.times("data-parallel", {noise, 100, 4, 1}).sorted());
+}
+
+// Samples of log-normal durations tell their spread; keys with few samples do not count.
+TEST(MeasuredNoise, IsTheSpreadOfSamples) {
+  std::mt19937_64 random(5);
+  std::normal_distribution<double> normal;
+  Calibration calibration;
+  calibration.runs.emplace_back();
+  const auto add = [&](CalibrationKey::Subject subject, std::int64_t size, int samples, double spread) {
+    Measurement m;
+    m.key.subject = subject;
+    m.key.sizes = {size};
+    for (int i = 0; i < samples; ++i) m.seconds.push_back(1e-3 * std::exp(spread * normal(random)));
+    calibration.add(m);
+  };
+  for (std::int64_t size = 1; size <= 5; ++size) {
+    add(CalibrationKey::Subject::Operator, size, 400, 0.03);
+    add(CalibrationKey::Subject::Transfer, size, 400, 0.1);
+    add(CalibrationKey::Subject::Operator, 10 + size, 3, 0.9);
+  }
+  const Noise noise = measured_noise(calibration);
+  EXPECT_NEAR(noise.operators, 0.03, 0.003);
+  EXPECT_NEAR(noise.links, 0.1, 0.01);
+  EXPECT_EQ(noise.devices, 0);
+  Calibration few;
+  few.runs.emplace_back();
+  EXPECT_THROW((void)measured_noise(few), InputError);
 }
 
 TEST(NoiseTexts, ReadBack) {

@@ -56,7 +56,9 @@ std::vector<Option> whatif_options() {
            "Any of operators=2%, links=10%, devices=3%, hosts=10% and stragglers=0.1%x1.5, with commas "
            "between: "
            "log-normal factors of mean 1 on each pass, transfer, device and launch, with these standard "
-           "deviations; and the probability that a device is 1.5 times as slow in an iteration.",
+           "deviations; and the probability that a device is 1.5 times as slow in an iteration. Or "
+           "calibration: "
+           "operators and links as the samples of --calibration spread.",
        .group = OptionGroup::Search},
       {.name = "samples",
        .argument = "N",
