@@ -20,6 +20,10 @@ std::vector<std::string> joined_words(std::vector<std::string> first, const std:
 
 const std::vector<std::string> kGpt{"--model", "gpt:layers=4", "--topology", "dgx-a100:2", "--batch", "64"};
 
+// Few recipes, which soon are ranked.
+const std::vector<std::string> kFewRecipes{"--only", "cp=1",   "--only", "mbs=1,2", "--only",
+                                           "vpp=1",  "--only", "pp=1,2", "--only",  "recompute=none"};
+
 StudyJson json_run(const std::vector<std::string>& args) {
   const Outcome outcome = pipesim_run(joined_words(args, {"--json"}));
   EXPECT_EQ(outcome.status, 0) << outcome;
@@ -52,14 +56,14 @@ TEST(WhatIf, PointsEqualSingleRuns) {
 }
 
 TEST(WhatIf, RecipesOfPointsAreTheBestOfEach) {
-  const StudyJson study =
-      json_run(joined_words({"whatif", "--vary", "nodes=1,2", "--vary", "device.memory=x1,x0.1"}, kGpt));
+  const StudyJson study = json_run(joined_words(
+      joined_words({"whatif", "--vary", "nodes=1,2", "--vary", "device.memory=x1,x0.1"}, kGpt), kFewRecipes));
   EXPECT_EQ(study["plans"], "recipes");
   for (const StudyJson& point : study["points"]) {
     std::vector<std::string> args = joined_words({"search", "--algorithm", "recipes"}, kGpt);
     args[6] = point["at"][0] == 0 ? "dgx-a100:1" : "dgx-a100:2";
     args[6] += point["at"][1] == 0 ? "+device.memory=x1" : "+device.memory=x0.1";
-    const StudyJson single = json_run(args);
+    const StudyJson single = json_run(joined_words(args, kFewRecipes));
     EXPECT_EQ(point["time_s"], single["iteration_time_s"]);
     EXPECT_EQ(point["recipe"], single["recipe"]);
   }
@@ -67,10 +71,10 @@ TEST(WhatIf, RecipesOfPointsAreTheBestOfEach) {
 
 // Searches with a budget in proposals, each from the plan of the point before.
 TEST(WhatIf, BytesDoNotDependOnThreads) {
-  const std::vector<std::string> asked =
-      joined_words({"whatif", "--plans", "search", "--proposals", "20", "--vary",
-                    "inter_node.bandwidth=10,40,160Gb/s", "--vary", "batch=32,64"},
-                   kGpt);
+  const std::vector<std::string> asked = joined_words(
+      {"whatif", "--plans", "search", "--proposals", "10", "--model", "gpt:layers=2", "--topology",
+       "dgx-a100:1,gpus=4", "--vary", "intra_node.bandwidth=x0.1,x1", "--vary", "batch=8,16,32"},
+      kFewRecipes);
   const Outcome one = pipesim_run(joined_words(asked, {"--threads", "1", "--json"}));
   EXPECT_EQ(one.status, 0) << one;
   EXPECT_EQ(pipesim_run(joined_words(asked, {"--threads", "3", "--json"})), one);
@@ -93,9 +97,10 @@ TEST(WhatIf, GoesOnWithWhatIsMissing) {
 }
 
 TEST(WhatIf, FindsWhereTheKindOfPlanChanges) {
-  const StudyJson study = json_run(joined_words(
-      {"whatif", "--vary", "device.memory=4,80GB", "--crossovers"},
-      {"--model", "gpt:layers=8,hidden=2048,heads=16", "--topology", "dgx-a100:1", "--batch", "32"}));
+  const StudyJson study = json_run(
+      joined_words({"whatif", "--vary", "device.memory=4,80GB", "--crossovers", "--model",
+                    "gpt:layers=8,hidden=2048,heads=16", "--topology", "dgx-a100:1", "--batch", "32"},
+                   kFewRecipes));
   ASSERT_EQ(study["crossovers"].size(), 1U);
   const StudyJson& c = study["crossovers"][0];
   EXPECT_EQ(c["axis"], "device.memory");

@@ -92,8 +92,8 @@ TEST(Hints, OnlyPipelinesHelpWhereWeightsDoNotFit) {
 }
 
 TEST(Hints, StandUnderWhatDoesNotFit) {
-  const std::vector<std::string> where{
-      "--model", kTightGpt, "--topology", "p100-4x4:1", "--memory-margin", margin_leaving(0.011)};
+  const std::vector<std::string> where{"--model",    kTightGpt,         "--topology",
+                                       "p100-4x4:1", "--memory-margin", margin_leaving(0.011)};
   const auto run = [&](std::vector<std::string> args) {
     args.insert(args.end(), where.begin(), where.end());
     return pipesim_run(args);

@@ -4,12 +4,12 @@
 #include <memory>
 #include <optional>
 
+#include "search/peer_processes.h"
 #include "search/planners/planner.h"
 #include "search/what_if/noise.h"
 #include "tools/cli/arguments.h"
 #include "tools/commands/planning/planner_run.h"
 #include "tools/inputs/subject.h"
-#include "search/peer_processes.h"
 #include "tools/whatif/study.h"
 
 namespace pipesim {
