@@ -282,7 +282,8 @@ std::string curves_svg(const StudyPage& page, const std::string& name, const Stu
   }
   if (lines.empty()) return "";
   const double last = static_cast<double>(of.values.size()) - 1;
-  const double legend_height = 36 + 18 * static_cast<double>((lines.size() + 2) / 2);
+  const std::size_t legend_rows = (lines.size() + 2) / 2;
+  const double legend_height = 36 + 18 * static_cast<double>(legend_rows);
   Plot plot(fmt::format("{}: {}", page.name, name), {0, std::max(1.0, last), of.name, plain_text},
             {0, 1.08 * most, quantity.title, quantity.text}, kChartHeight, legend_height);
   for (std::size_t i = 0; i < of.values.size(); ++i) plot.x_tick(static_cast<double>(i), of.values[i]);
