@@ -110,13 +110,6 @@ class PathGain {
  public:
   PathGain(const SimulatedPart& part, const CriticalPath& path) : part_(part), path_(path) {}
 
-  // Whether a task on the path does.
-  [[nodiscard]] bool depends_on(const Figure& figure) const {
-    return std::ranges::any_of(path_.steps, [&](const CriticalStep& step) {
-      return figure.concerns(depends(part_.labels()[step.task.index()].kind));
-    });
-  }
-
   // Of tasks that depend on the figure.
   [[nodiscard]] Nanoseconds of(const Figure& figure, const TaskDag& other) const {
     double gain = 0;
@@ -168,15 +161,7 @@ class SensitivityWalk {
     const CriticalPath path = critical_path(
         part.dag(), part.timeline, [&](TaskId t) { return is_communication(part.labels()[t.index()].kind); });
     const PathGain gain(part, path);
-    std::vector<Figure> on_path;
-    for (const Figure& figure : figures) {
-      if (gain.depends_on(figure)) {
-        on_path.push_back(figure);
-      } else {
-        std::ranges::find(found.figures, figure.path, &Sensitivity::figure)->first_order = found.time;
-      }
-    }
-    for (const std::vector<Figure>& group : groups_of(on_path)) {
+    for (const std::vector<Figure>& group : groups_of(figures)) {
       const Changed other = changed(request_, group);
       const CostModel costs(other.topology, request_.calibration, other.runtime);
       const PlanContents contents(request_.graph, costs, request_.options);
