@@ -77,6 +77,11 @@ class CostModel {
                                            std::span<const Range> ranges, DeviceId device) const;
   [[nodiscard]] Estimate update_estimate(std::int64_t elements, DataType type, Optimizer optimizer,
                                          DeviceId device) const;
+  /// Whether passes and updates certainly take as long as by this other model of the same devices.
+  [[nodiscard]] bool computes_like(const CostModel& other) const {
+    return !calibrated() && !other.calibrated() && runtime_ == other.runtime_ &&
+           topology_.parts().kinds == other.topology_.parts().kinds;
+  }
   /// Whether measurements or corrections are used.
   [[nodiscard]] bool calibrated() const { return times_ != nullptr; }
   /// The kind of device, or backend, whose measurements are used for this device. Empty: there are none.
@@ -112,6 +117,7 @@ class CostModel {
                                                   DataType gradient_type, Optimizer optimizer);
 
  private:
+  friend class CollectivePlanner;
   [[nodiscard]] Seconds idle_pass_time(const OperatorGraph& graph, const Operator& op, Pass pass,
                                        std::span<const Range> ranges, DeviceId device) const;
 
@@ -125,6 +131,29 @@ class CostModel {
   double latency_factor_ = 1;
   std::shared_ptr<const LinkBundles> bundles_;
   std::shared_ptr<const CalibratedTimes> times_;  ///< none without a calibration
+};
+
+/// CostModel::plan_collective() and plan_broadcast_gather() for many collectives, one after the other: those
+/// of the same devices as the one before share its routes and rings. Not thread-safe. The costs must outlive
+/// it.
+class CollectivePlanner {
+ public:
+  explicit CollectivePlanner(const CostModel& costs);
+  ~CollectivePlanner();
+  CollectivePlanner(CollectivePlanner&&) noexcept;
+  CollectivePlanner(const CollectivePlanner&) = delete;
+  CollectivePlanner& operator=(CollectivePlanner&&) = delete;
+  CollectivePlanner& operator=(const CollectivePlanner&) = delete;
+
+  [[nodiscard]] CollectivePlan plan(Collective kind, std::span<const DeviceId> group);
+  [[nodiscard]] CollectivePlan plan_broadcast_gather(std::span<const DeviceId> group);
+
+ private:
+  class Group;
+  Group& group_of(std::span<const DeviceId> members);
+
+  const CostModel& costs_;
+  std::unique_ptr<Group> last_;
 };
 
 }  // namespace pipesim

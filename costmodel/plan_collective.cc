@@ -20,19 +20,22 @@ namespace {
 /// Pairs whose routes an all-to-all adds up exactly; larger groups take a sample of shifts.
 constexpr std::size_t most_pairs = 65'536;
 
+}  // namespace
+
 /// Builds the algorithms of one group. Amounts are bytes per byte of the collective's size.
-class Planner {
+class CollectivePlanner::Group {
  public:
-  Planner(const Topology& topology, const LinkBundles& bundles, std::span<const DeviceId> group)
+  Group(const Topology& topology, const LinkBundles& bundles, std::vector<DeviceId> ascending)
       : hops_(topology, bundles),
         node_rings_(hops_),
-        root_(group.front()),
-        group_(group.begin(), group.end()) {
-    std::sort(group_.begin(), group_.end());
-    nodes_ = members_by_node(topology, group_);
-  }
+        root_(ascending.front()),
+        group_(std::move(ascending)),
+        nodes_(members_by_node(topology, group_)) {}
 
-  std::vector<CollectiveAlgorithm> algorithms(Collective kind) {
+  [[nodiscard]] const std::vector<DeviceId>& members() const { return group_; }
+
+  std::vector<CollectiveAlgorithm> algorithms(Collective kind, DeviceId root) {
+    root_ = root;
     std::vector<CollectiveAlgorithm> found;
     const std::optional<CollectiveTraits> traits = traits_in_node();
     if (kind == Collective::AllToAll) {
@@ -48,7 +51,7 @@ class Planner {
   }
 
   CollectiveAlgorithm broadcast_gather() {
-    const std::vector<Ring> rings = find_rings(node_rings_, hops_, group_);
+    const std::vector<Ring>& rings = rings_of_group();
     LoadTable load = empty_load();
     add_rings(rings, 1, load);
     double overhead = 0, fill = 0;  // K, and F by byte: all round the rings, which is one hop too many
@@ -148,12 +151,18 @@ class Planner {
     return latency;
   }
 
+  // Found once.
+  const std::vector<Ring>& rings_of_group() {
+    if (rings_.empty()) rings_ = find_rings(node_rings_, hops_, group_);
+    return rings_;
+  }
+
   static double part(std::size_t n) { return static_cast<double>(n - 1) / static_cast<double>(n); }
 
   CollectiveAlgorithm ring(Collective kind) {
     LoadTable load = empty_load();
     double share = rounds(kind) * part(group_.size());
-    double once_round = add_rings(find_rings(node_rings_, hops_, group_), share, load);
+    double once_round = add_rings(rings_of_group(), share, load);
     CollectiveAlgorithm result{"ring", Seconds(nccl::call_overhead + share * once_round), {}, {}};
     add_phase(result, load);
     return result;
@@ -172,7 +181,7 @@ class Planner {
 
   /// The rings inside a node, once for each protocol.
   std::vector<CollectiveAlgorithm> protocols(Collective kind, const CollectiveTraits& traits) {
-    const std::vector<Ring> rings = find_rings(node_rings_, hops_, group_);
+    const std::vector<Ring>& rings = rings_of_group();
     const auto n = static_cast<double>(group_.size());
     const double share = rounds(kind) * part(group_.size());
     LoadTable load = empty_load();
@@ -203,7 +212,7 @@ class Planner {
   CollectiveAlgorithm chain(Collective kind) {
     LoadTable load = empty_load();
     double latency = 0;
-    for (Ring& ring : find_rings(node_rings_, hops_, group_)) {
+    for (Ring ring : rings_of_group()) {
       std::rotate(ring.order.begin(), std::find(ring.order.begin(), ring.order.end(), root_),
                   ring.order.end());
       if (kind == Collective::Reduce)
@@ -305,8 +314,11 @@ class Planner {
   DeviceId root_;
   std::vector<DeviceId> group_;
   std::vector<NodeMembers> nodes_;
+  std::vector<Ring> rings_;
   bool crosses_nodes_ = false;
 };
+
+namespace {
 
 /// One message over its route: nothing to overlap chunks with, so no chunk overhead.
 CollectiveAlgorithm send(const Topology& topology, const LinkBundles& bundles, DeviceId from, DeviceId to) {
@@ -355,24 +367,44 @@ CollectivePlan CostModel::plan_of(std::vector<CollectiveAlgorithm> algorithms,
   return {std::move(algorithms), std::move(compute_lanes)};
 }
 
+CollectivePlanner::CollectivePlanner(const CostModel& costs) : costs_(costs) {}
+CollectivePlanner::~CollectivePlanner() = default;
+CollectivePlanner::CollectivePlanner(CollectivePlanner&&) noexcept = default;
+
+CollectivePlanner::Group& CollectivePlanner::group_of(std::span<const DeviceId> members) {
+  std::vector<DeviceId> ascending(members.begin(), members.end());
+  std::sort(ascending.begin(), ascending.end());
+  if (!last_ || last_->members() != ascending)
+    last_ = std::make_unique<Group>(costs_.topology_, *costs_.bundles_, std::move(ascending));
+  return *last_;
+}
+
+CollectivePlan CollectivePlanner::plan_broadcast_gather(std::span<const DeviceId> group) {
+  check_group(costs_.topology(), Collective::AllGather, group);
+  return costs_.plan_of({group_of(group).broadcast_gather()}, group, false);
+}
+
+CollectivePlan CollectivePlanner::plan(Collective kind, std::span<const DeviceId> group) {
+  check_group(costs_.topology(), kind, group);
+  const bool blocks = kind == Collective::Send && costs_.runtime().messages_block;
+  std::vector<CollectiveAlgorithm> algorithms;
+  if (kind == Collective::Send) {
+    algorithms.push_back(send(costs_.topology(), *costs_.bundles_, group[0], group[1]));
+  } else {
+    algorithms = group_of(group).algorithms(kind, group.front());
+  }
+  CollectivePlan plan = costs_.plan_of(std::move(algorithms), group, blocks);
+  if (const CalibratedTimes* times = costs_.times_.get())
+    plan.calibrate(times->transfer_ratios(kind, group, plan), times->correction(correction_class(kind)));
+  return plan;
+}
+
 CollectivePlan CostModel::plan_broadcast_gather(std::span<const DeviceId> group) const {
-  check_group(topology_, Collective::AllGather, group);
-  return plan_of({Planner(topology_, *bundles_, group).broadcast_gather()}, group, false);
+  return CollectivePlanner(*this).plan_broadcast_gather(group);
 }
 
 CollectivePlan CostModel::plan_collective(Collective kind, std::span<const DeviceId> group) const {
-  check_group(topology_, kind, group);
-  const bool blocks = kind == Collective::Send && runtime_.messages_block;
-  std::vector<CollectiveAlgorithm> algorithms;
-  if (kind == Collective::Send) {
-    algorithms.push_back(send(topology_, *bundles_, group[0], group[1]));
-  } else {
-    algorithms = Planner(topology_, *bundles_, group).algorithms(kind);
-  }
-  CollectivePlan plan = plan_of(std::move(algorithms), group, blocks);
-  if (times_)
-    plan.calibrate(times_->transfer_ratios(kind, group, plan), times_->correction(correction_class(kind)));
-  return plan;
+  return CollectivePlanner(*this).plan(kind, group);
 }
 
 CollectiveTime CostModel::collective_time(Collective kind, std::span<const DeviceId> group,

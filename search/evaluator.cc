@@ -36,27 +36,34 @@ bool Evaluator::limit_memory() {
 
 Evaluation Evaluator::evaluate(const BoundStrategy& strategy) {
   limit_memory();
-  folding_ = nullptr;
-  steady_.reset();
+  begin(strategy);
   return simulate_all(strategy, {});
 }
 
 Evaluation Evaluator::evaluate_labelled(const BoundStrategy& strategy) {
   limit_memory();
-  folding_ = nullptr;
-  steady_.reset();
+  begin(strategy);
   return simulate_all(strategy, {.labels = Labels::Make});
 }
 
-// Labels are made only when they are needed.
-void Evaluator::simulate(const BoundStrategy& strategy, const ExpansionSetting& setting) {
+void Evaluator::begin(const BoundStrategy& strategy) {
+  scored_ = strategy;
+  folding_ = nullptr;
+  steady_.reset();
+}
+
+void Evaluator::expand(const BoundStrategy& strategy, const ExpansionSetting& setting) {
+  setting_ = setting;
   expanded_.expand(strategy, setting);
+}
+
+// Labels are made only when they are needed.
+void Evaluator::simulate() {
   try {
     pipesim::simulate(expanded_.dag(), scratch_, timeline_);
   } catch (const DependencyCycle&) {
-    ExpansionSetting labelled = setting;
-    labelled.labels = Labels::Make;
-    expanded_.expand(strategy, labelled);
+    setting_.labels = Labels::Make;
+    expanded_.expand(BoundStrategy(expanded_.strategy()), setting_);
     throw InputError(describe_deadlock(find_cycle(expanded_.dag()), expanded_.graph(), graph(), topology()));
   }
 }
@@ -65,7 +72,11 @@ Evaluation Evaluator::simulate_all(const BoundStrategy& strategy, const Expansio
   std::optional<Evaluation> stream;
   if (contents_.versions().several()) stream = score_stream(strategy, setting.labels == Labels::Make);
   simulate(strategy, setting);
-  if (stream) return *stream;
+  return stream ? *stream : judge_all();
+}
+
+// All microbatches were simulated.
+Evaluation Evaluator::judge_all() {
   Evaluation result{timeline_.makespan, Bytes(0)};
   if (wanted_peaks_ || !surely_fits()) result.overflow = overflow(peak_memory(expanded_, timeline_));
   return result;
@@ -127,6 +138,15 @@ struct PeaksWanted {
   PeaksWanted& operator=(const PeaksWanted&) = delete;
 };
 
+// While it exists, these labels are made, or none.
+struct LabelsMade {
+  Labels& by;
+  LabelsMade(Labels& made, Labels labels) : by(made) { by = labels; }
+  ~LabelsMade() { by = Labels::Leave; }
+  LabelsMade(const LabelsMade&) = delete;
+  LabelsMade& operator=(const LabelsMade&) = delete;
+};
+
 }  // namespace
 
 std::optional<Evaluation> Evaluator::score_below(Nanoseconds limit, const BoundStrategy& strategy,
@@ -155,11 +175,7 @@ Evaluation Evaluator::score_labelled(const BoundStrategy& strategy, std::vector<
     peaks = stream_memory_;
     return evaluation;
   }
-  struct Labelled {
-    Labels& labels;
-    ~Labelled() { labels = Labels::Leave; }
-  } const until_scored{labels_};
-  labels_ = Labels::Make;
+  const LabelsMade labelled(labels_, Labels::Make);
   return score(strategy, peaks);
 }
 
@@ -167,8 +183,7 @@ Evaluation Evaluator::score(const BoundStrategy& strategy) { return *score_if_be
 
 std::optional<Evaluation> Evaluator::score_if_below(Nanoseconds limit, const BoundStrategy& strategy) {
   if (contents_.versions().several()) {
-    folding_ = nullptr;
-    steady_.reset();
+    begin(strategy);
     return score_stream(strategy);
   }
   const std::vector<std::int32_t> tried = fold_for_few(strategy);
@@ -177,8 +192,7 @@ std::optional<Evaluation> Evaluator::score_if_below(Nanoseconds limit, const Bou
 
 // So many microbatches may tell the times of the others.
 std::vector<std::int32_t> Evaluator::fold_for_few(const BoundStrategy& strategy) {
-  folding_ = nullptr;
-  steady_.reset();
+  begin(strategy);
   std::vector<std::int32_t> tried = few_microbatches(contents_, strategy);
   folding_ = fold(strategy, tried.empty() ? contents_.options().microbatches : tried.front());
   return tried;
@@ -226,15 +240,39 @@ const Folding* Evaluator::fold(const BoundStrategy& strategy, std::int32_t micro
 
 std::optional<Evaluation> Evaluator::score_few(const BoundStrategy& strategy, std::int32_t few) {
   simulate(strategy, {.labels = labels_, .microbatches = few, .folding = folding_});
+  return judge_few();
+}
+
+std::optional<Evaluation> Evaluator::judge_few() {
   const auto steady = find_steady_state(expanded_, timeline_);
   if (!steady) return std::nullopt;
   steady_ = steady;
   Evaluation result{steady->time_of(timeline_.makespan), Bytes(0)};
   if (wanted_peaks_ || !surely_fits()) {
-    const TaskTimes times{timeline_, few, expanded_.tasks_of_one_microbatch(), expanded_.block()};
+    const TaskTimes times{timeline_, expanded_.microbatches(), expanded_.tasks_of_one_microbatch(),
+                          expanded_.block()};
     result.overflow = overflow(peak_memory(expanded_, times, *steady));
   }
   return result;
+}
+
+std::optional<Evaluation> Evaluator::score_repriced(const CostModel& costs,
+                                                    std::vector<DeviceMemory>& peaks) {
+  const bool ended = steady_ || expanded_.microbatches() == contents_.options().microbatches;
+  if (!ended || contents_.versions().several() || !contents_.reprice(costs)) return std::nullopt;
+  const PeaksWanted wanted(wanted_peaks_, peaks);
+  const bool alike = folding_ != nullptr && known_folding_.reprice(contents_);
+  if (!alike) known_folding_.forget();
+  if (alike || folding_ == nullptr) {
+    if (!expanded_.retime()) expand(BoundStrategy(expanded_.strategy()), setting_);
+    simulate();
+    if (!steady_) return judge_all();
+    steady_.reset();
+    if (const auto result = judge_few()) return result;
+  }
+  // Other devices are alike now, or so many microbatches prove nothing.
+  const LabelsMade labelled(labels_, setting_.labels);
+  return score_if_below(kNoLimit, BoundStrategy(scored_));
 }
 
 Bytes Evaluator::overflow(const std::vector<DeviceMemory>& peaks) {

@@ -71,6 +71,12 @@ class Evaluator {
   /// The same as score() with labels in task_graph(), for reports; part() is then what was simulated. For a
   /// schedule that has no end it evaluates all.
   Evaluation score_labelled(const BoundStrategy& strategy, std::vector<DeviceMemory>& peaks);
+  /// Scores what was scored last, by any of the methods above, with other prices, in a fraction of the time:
+  /// operators stay bound, ways to move data chosen, devices alike and tasks expanded, and only their times
+  /// change. Nothing where that can't be, since the plan would have other tasks or hold other lanes, or its
+  /// schedule has no end; nothing may be done with this evaluator then. See PlanContents::reprice(); the
+  /// former costs must still be there.
+  std::optional<Evaluation> score_repriced(const CostModel& costs, std::vector<DeviceMemory>& peaks);
   /// What was simulated last, by evaluate_labelled() or score_labelled().
   [[nodiscard]] SimulatedPart part() const {
     return {expanded_, timeline_, folding_, steady_.value_or(SteadyState())};
@@ -108,7 +114,15 @@ class Evaluator {
  private:
   Evaluation score_stream(const BoundStrategy& strategy, bool tell_memory = false);
   Evaluation simulate_all(const BoundStrategy& strategy, const ExpansionSetting& setting);
-  void simulate(const BoundStrategy& strategy, const ExpansionSetting& setting);
+  void begin(const BoundStrategy& strategy);
+  void expand(const BoundStrategy& strategy, const ExpansionSetting& setting);
+  void simulate();
+  void simulate(const BoundStrategy& strategy, const ExpansionSetting& setting) {
+    expand(strategy, setting);
+    simulate();
+  }
+  Evaluation judge_all();
+  std::optional<Evaluation> judge_few();
   const Folding* fold(const BoundStrategy& strategy, std::int32_t microbatches);
   std::optional<Evaluation> score_if_below(Nanoseconds limit, const BoundStrategy& strategy);
   std::vector<std::int32_t> fold_for_few(const BoundStrategy& strategy);
@@ -134,6 +148,8 @@ class Evaluator {
   // this number of scores.
   std::int32_t found_none_ = 0, not_looked_for_ = 0;
   Timeline timeline_;
+  BoundStrategy scored_;      // the last, on all devices
+  ExpansionSetting setting_;  // of expanded_
   std::vector<DeviceMemory> stream_memory_;
   std::vector<DeviceMemory>* wanted_peaks_ = nullptr;  // where score() writes them
   tbb::spin_mutex mutex_;

@@ -128,6 +128,17 @@ void TaskDag::retime(const TaskDag& like, std::span<const double> factors) {
   }
 }
 
+bool TaskDag::set_times(TaskId task, Nanoseconds duration, std::span<const LaneUse> lanes) {
+  Task& t = tasks_[task.index()];
+  if (t.lanes >= kNoLane) return false;
+  const LaneRow row = lane_rows_[static_cast<std::size_t>(kNoLane - 1 - t.lanes)];
+  const std::span<LaneUse> uses = std::span(lane_uses_).subspan(row.first, row.count);
+  if (!std::ranges::equal(uses, lanes, {}, &LaneUse::lane, &LaneUse::lane)) return false;
+  std::ranges::copy(lanes, uses.begin());
+  t.duration = duration;
+  return true;
+}
+
 void TaskDag::check_unique() const {
   std::vector<TaskKey> keys = keys_;
   std::ranges::sort(keys);

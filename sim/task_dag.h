@@ -59,6 +59,14 @@ class TaskDag {
   /// Makes durations and holds so many times those of `like`, by task, rounded to nanoseconds. Both must be
   /// the same graph but for their times: InternalError otherwise, or where a factor is negative or no number.
   void retime(const TaskDag& like, std::span<const double> factors);
+  /// Gives a task of a finished graph another duration; if it holds one lane for its whole duration, it
+  /// still does. Call check_times() after the last change.
+  void set_duration(TaskId task, Nanoseconds duration) { tasks_[task.index()].duration = duration; }
+  /// The same for a task that was added with a list of lanes, and its holds. Copies of it (repeat()) share
+  /// these. False, and unchanged, where the lanes are others.
+  bool set_times(TaskId task, Nanoseconds duration, std::span<const LaneUse> lanes);
+  /// The checks of finish() on times.
+  void check_times() const;
   /// Throws InternalError when two tasks have the same key or a task names a lane twice.
   void check_unique() const;
 
@@ -122,7 +130,6 @@ class TaskDag {
     return TaskId(keys_.size() - 1);
   }
   [[nodiscard]] bool times_are_surely_valid() const;
-  void check_times() const;
   void check_lanes(TaskId task) const;
   void count_edges();
   void sort_edges();

@@ -18,9 +18,9 @@ RoleTable::RoleTable(const ExpandedStrategy& expanded) : roles_(expanded.dag().n
       add_pass(op, m, bound, tasks.recompute, TaskKind::Recompute);
       add_pass(op, m, bound, tasks.backward_input, TaskKind::BackwardInput);
       add_pass(op, m, bound, tasks.backward_weight, TaskKind::BackwardWeight);
-      for (std::size_t d = 0; d < tasks.update_devices.size(); ++d) {
+      for (std::size_t d = 0; d < tasks.update_devices().size(); ++d) {
         roles_[tasks.update.index() + d] = {
-            TaskKind::Update, op, {tasks.update_devices[d]}, Pass::BackwardWeight, m};
+            TaskKind::Update, op, {tasks.update_devices()[d]}, Pass::BackwardWeight, m};
       }
     }
   }

@@ -71,7 +71,7 @@ void PartialGraph::keep_passes(OperatorId op, const BoundOperator& bound) {
   }
   const std::vector<OperatorId>& users = update_needs_[op.index()];
   if (std::all_of(users.begin(), users.end(), [&](OperatorId user) { return settled_[user.index()]; })) {
-    keep(tasks.update, tasks.update_devices.size());
+    keep(tasks.update, tasks.update_devices().size());
   }
 }
 

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <memory>
 #include <utility>
 
 #include "sim/explain.h"
-#include "taskgraph/proofs/find_folding.h"
 #include "topologies/changes/topology_changes.h"
 
 namespace pipesim {
@@ -108,88 +108,104 @@ bool same_tasks(const TaskDag& a, const TaskDag& b) {
 // What a critical path gains where tasks have other durations.
 class PathGain {
  public:
-  PathGain(const SimulatedPart& part, const CriticalPath& path) : part_(part), path_(path) {}
+  PathGain(const SimulatedPart& part, const CriticalPath& path) : dag_(part.dag()) {
+    for (std::size_t i = 0; i < path.steps.size(); ++i) {
+      const CriticalStep& step = path.steps[i];
+      Step made{step,
+                {},
+                depends(part.labels()[step.task.index()].kind),
+                static_cast<double>(part.time_spent(step.from, step.until))};
+      if (i + 1 < path.steps.size()) made.next = path.steps[i + 1];
+      steps_.push_back(made);
+    }
+  }
 
-  // Of tasks that depend on the figure.
-  [[nodiscard]] Nanoseconds of(const Figure& figure, const TaskDag& other) const {
+  // Nothing where the tasks are others.
+  [[nodiscard]] std::optional<Nanoseconds> of(const Figure& figure, const TaskDag& other) const {
+    if (!same_tasks(dag_, other)) return std::nullopt;
     double gain = 0;
-    for (std::size_t i = 0; i < path_.steps.size(); ++i) {
-      const CriticalStep& step = path_.steps[i];
-      if (!figure.concerns(depends(part_.labels()[step.task.index()].kind))) continue;
-      const CriticalStep* next = i + 1 < path_.steps.size() ? &path_.steps[i + 1] : nullptr;
-      const auto now = static_cast<double>(in_the_way(part_.dag(), step, next));
+    for (const Step& s : steps_) {
+      if (!figure.concerns(s.depends)) continue;
+      const CriticalStep* next = s.next ? &*s.next : nullptr;
+      const auto now = static_cast<double>(in_the_way(dag_, s.step, next));
       if (now == 0) continue;
-      const auto then = static_cast<double>(in_the_way(other, step, next));
-      const auto spent = static_cast<double>(part_.time_spent(step.from, step.until));
-      gain += spent * (now - then) / now;
+      gain += s.spent * (now - static_cast<double>(in_the_way(other, s.step, next))) / now;
     }
     return std::llround(gain);
   }
 
  private:
-  const SimulatedPart& part_;
-  const CriticalPath& path_;
+  struct Step {
+    CriticalStep step;
+    std::optional<CriticalStep> next;
+    Depends depends;
+    double spent;  // by all that it stands for
+  };
+  TaskDag dag_;
+  std::vector<Step> steps_;
 };
 
 class SensitivityWalk {
  public:
-  explicit SensitivityWalk(const SensitivityRequest& request)
-      : request_(request),
-        costs_(request.topology, request.calibration, request.runtime),
-        evaluator_(request.graph, costs_, request.options) {}
+  explicit SensitivityWalk(const SensitivityRequest& request) : request_(request) {}
 
   Sensitivities run() {
     Sensitivities found;
-    std::vector<DeviceMemory> peaks;
-    found.time = evaluator_.score_labelled(evaluator_.contents().bind(request_.strategy), peaks).time;
+    found.time = score({}).time;
     std::vector<Figure> figures;
     for (const Figure& figure : kFigures) {
       if (!has(figure, request_.topology, request_.runtime)) continue;
       figures.push_back(figure);
       found.figures.push_back({figure.path, figure.value, std::nullopt, std::nullopt});
     }
-    if (!evaluator_.contents().versions().several()) walk(figures, found);
+    if (!evaluator_->contents().versions().several()) walk(figures, found);
     if (request_.simulate) {
-      for (std::size_t i = 0; i < figures.size(); ++i) found.figures[i].simulated = simulated({figures[i]});
+      for (std::size_t i = 0; i < figures.size(); ++i) found.figures[i].simulated = score({figures[i]}).time;
     }
     return found;
   }
 
  private:
+  struct Prices {
+    Prices(const SensitivityRequest& request, const std::vector<Figure>& figures)
+        : figures_of(changed(request, figures)),
+          costs(figures_of.topology, request.calibration, figures_of.runtime) {}
+    Changed figures_of;
+    CostModel costs;
+  };
+
+  // With these figures better.
+  Evaluation score(const std::vector<Figure>& figures) {
+    auto prices = std::make_unique<Prices>(request_, figures);
+    std::vector<DeviceMemory> peaks;
+    std::optional<Evaluation> scored;
+    if (evaluator_) scored = evaluator_->score_repriced(prices->costs, peaks);
+    if (!scored) {
+      evaluator_ = std::make_unique<Evaluator>(request_.graph, prices->costs, request_.options);
+      scored = evaluator_->score_labelled(evaluator_->contents().bind(request_.strategy), peaks);
+    }
+    prices_ = std::move(prices);
+    return *scored;
+  }
+
   void walk(const std::vector<Figure>& figures, Sensitivities& found) {
-    const SimulatedPart part = evaluator_.part();
-    const CriticalPath path = critical_path(
-        part.dag(), part.timeline, [&](TaskId t) { return is_communication(part.labels()[t.index()].kind); });
-    const PathGain gain(part, path);
+    const SimulatedPart part = evaluator_->part();
+    const PathGain gain(part, critical_path(part.dag(), part.timeline, [&](TaskId t) {
+                          return is_communication(part.labels()[t.index()].kind);
+                        }));
     for (const std::vector<Figure>& group : groups_of(figures)) {
-      const Changed other = changed(request_, group);
-      const CostModel costs(other.topology, request_.calibration, other.runtime);
-      const PlanContents contents(request_.graph, costs, request_.options);
-      const BoundStrategy whole = contents.bind(request_.strategy);
-      std::optional<Folding> folding;
-      if (part.folding) folding = find_folding(contents, whole);
-      if (part.folding && !folding) continue;
-      ExpandedStrategy expanded(contents);
-      expanded.expand(folding ? folding->strategy() : whole, {.microbatches = part.expanded.microbatches(),
-                                                              .folding = folding ? &*folding : nullptr});
-      if (!same_tasks(part.dag(), expanded.dag())) continue;
+      score(group);
       for (const Figure& figure : group) {
         const auto place = std::ranges::find(found.figures, figure.path, &Sensitivity::figure);
-        place->first_order = found.time - gain.of(figure, expanded.dag());
+        if (const auto gained = gain.of(figure, evaluator_->part().dag()))
+          place->first_order = found.time - *gained;
       }
     }
   }
 
-  [[nodiscard]] Nanoseconds simulated(const std::vector<Figure>& figures) const {
-    const Changed other = changed(request_, figures);
-    const CostModel costs(other.topology, request_.calibration, other.runtime);
-    Evaluator evaluator(request_.graph, costs, request_.options);
-    return evaluator.score(request_.strategy).time;
-  }
-
   const SensitivityRequest& request_;
-  CostModel costs_;
-  Evaluator evaluator_;
+  std::unique_ptr<Prices> prices_;  // of the evaluator
+  std::unique_ptr<Evaluator> evaluator_;
 };
 
 }  // namespace

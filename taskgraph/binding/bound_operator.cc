@@ -312,6 +312,41 @@ Layout gradient_layout(const Operator& op, const TensorUse& use, const ParallelC
   return layout_of(op, use, config, addend_axes(op, use, config));
 }
 
+namespace {
+
+bool take_times(PassWork& work, const PassWork& from) {
+  const bool same = work.present == from.present && work.durations.size() == from.durations.size() &&
+                    work.exchanges.size() == from.exchanges.size();
+  if (!same) return false;
+  work.durations = from.durations;
+  for (std::size_t i = 0; i < work.exchanges.size(); ++i) {
+    if (!pipesim::take_times(work.exchanges[i].task, from.exchanges[i].task)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool take_times(BoundOperator& bound, const BoundOperator& from) {
+  bound.loads = from.loads;
+  return take_times(bound.forward, from.forward) && take_times(bound.backward_input, from.backward_input) &&
+         take_times(bound.backward_weight, from.backward_weight);
+}
+
+bool reprice(BoundOperator& bound, const OperatorGraph& graph, OperatorId id, CommunicationPrices& prices,
+             const ExpertLoads& loads) {
+  const Operator& op = graph.op(id);
+  const TokenLoad load = loads.of(id, op, bound.config);
+  const auto again = [&](Pass pass, PassWork& work) {
+    return !work.present || take_times(work, pass_work(graph, op, pass, bound.config, prices, load));
+  };
+  if (!again(Pass::Forward, bound.forward) || !again(Pass::BackwardInput, bound.backward_input) ||
+      !again(Pass::BackwardWeight, bound.backward_weight))
+    return false;
+  bound.loads = loads_of(bound, prices.topology().num_lanes());
+  return true;
+}
+
 BoundOperator bind(const OperatorGraph& graph, OperatorId id, const ParallelConfig& config,
                    CommunicationPrices& prices, LayoutTable& layouts, const ExpertLoads& loads) {
   const Operator& op = graph.op(id);

@@ -96,6 +96,13 @@ inline bool reads_for_weights_alone(const BoundOperator& bound, std::size_t use)
   return bound.op->uses[use].saved_for_weights && bound.backward_weight.present;
 }
 
+/// Takes the times of the same operator under the same config, with other prices. False where its tasks hold
+/// other lanes; then some times may have changed.
+bool take_times(BoundOperator& bound, const BoundOperator& from);
+/// Prices it anew, where it stands, but for operators that are alike. False as above.
+bool reprice(BoundOperator& bound, const OperatorGraph& graph, OperatorId op, CommunicationPrices& prices,
+             const ExpertLoads& loads);
+
 /// The config must be legal. Every shard has the tokens of the fullest, see ExpertLoads.
 BoundOperator bind(const OperatorGraph& graph, OperatorId op, const ParallelConfig& config,
                    CommunicationPrices& prices, LayoutTable& layouts, const ExpertLoads& loads = {});

@@ -64,6 +64,23 @@ std::unique_ptr<BoundOperator> BoundOperators::make(OperatorId op, const Paralle
   return alike;
 }
 
+// Of operators that are alike, the first comes first.
+bool BoundOperators::reprice(bool compute) {
+  const auto communicates = [](const PassWork& work) { return !work.exchanges.empty(); };
+  for (std::size_t i = 0; i < bound_.size(); ++i) {
+    for (const auto& [config, bound] : bound_[i]) {
+      if (!compute && !communicates(bound->forward) && !communicates(bound->backward_input) &&
+          !communicates(bound->backward_weight))
+        continue;
+      const bool priced = bound->first_alike
+                              ? take_times(*bound, *bound->first_alike)
+                              : pipesim::reprice(*bound, graph_, OperatorId(i), prices_.local(), loads_);
+      if (!priced) return false;
+    }
+  }
+  return true;
+}
+
 Bytes BoundOperators::bytes() const {
   const Lock lock(mutex_);
   return bytes_;

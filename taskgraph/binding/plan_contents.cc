@@ -25,17 +25,50 @@ bool is_trained(const PlanOptions& options) {
 
 PlanContents::Tables::Tables(const OperatorGraph& g, const CostModel& c, const PlanOptions& o)
     : graph(g),
-      costs(c),
+      costs(&c),
       options(without_pipeline(o)),
       loads(graph, options.imbalance),
-      prices([&c, shared = groups] { return CommunicationPrices(c, shared); }),
+      prices([this] { return CommunicationPrices(*costs, groups); }),
       bound(graph, layouts, prices, loads),
       plans(layouts, prices, &loads),
-      updates(costs, options, layouts) {}
+      updates(c, options, layouts) {}
 
 PlanContents::PlanContents(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options)
     : PlanContents(std::make_shared<Tables>(graph, costs, options), options,
                    std::make_shared<BackwardUses>(graph, is_trained(options))) {}
+
+namespace {
+
+// Devices and links that stand in the same places. Figures may differ.
+bool same_places(const TopologyParts& a, const TopologyParts& b) {
+  const auto device = [](const Device& d, const Device& e) { return d.kind == e.kind && d.node == e.node; };
+  const auto vertex = [](const Vertex& v, const Vertex& w) { return v.kind == w.kind && v.node == w.node; };
+  const auto link = [](const Link& l, const Link& m) {
+    return l.a == m.a && l.b == m.b && l.forward == m.forward && l.backward == m.backward;
+  };
+  return std::ranges::equal(a.devices, b.devices, device) &&
+         std::ranges::equal(a.vertices, b.vertices, vertex) && std::ranges::equal(a.links, b.links, link);
+}
+
+bool same_but_for_host(Runtime a, const Runtime& b) {
+  a.host = b.host;
+  a.name = b.name;
+  return a == b;
+}
+
+}  // namespace
+
+bool PlanContents::reprice(const CostModel& costs) {
+  const CostModel& before = *tables_->costs;
+  if (!same_places(before.topology().parts(), costs.topology().parts()) ||
+      !same_but_for_host(before.runtime(), costs.runtime()))
+    return false;
+  tables_->costs = &costs;
+  tables_->prices.clear();
+  const bool compute = !costs.computes_like(before);
+  tables_->updates.reprice(costs, compute);
+  return tables_->bound.reprice(compute) && tables_->plans.reprice();
+}
 
 PlanContents::PlanContents(std::shared_ptr<Tables> tables, PlanOptions options,
                            std::shared_ptr<const BackwardUses> backward)

@@ -35,7 +35,7 @@ class PlanContents {
   [[nodiscard]] PlanContents with(std::optional<Pipeline> pipeline, Recompute recompute) const;
 
   [[nodiscard]] const OperatorGraph& graph() const { return tables_->graph; }
-  [[nodiscard]] const CostModel& costs() const { return tables_->costs; }
+  [[nodiscard]] const CostModel& costs() const { return *tables_->costs; }
   [[nodiscard]] const PlanOptions& options() const { return options_; }
   [[nodiscard]] const WeightVersions& versions() const { return versions_; }
   [[nodiscard]] const Recomputation& recomputation() const { return recomputation_; }
@@ -68,6 +68,13 @@ class PlanContents {
   void know_ways(const BoundStrategy& strategy, std::vector<BoundStrategy> of_way) const;
   /// The steps of the strategy's devices with this number of microbatches.
   [[nodiscard]] PipelineOrder order_of(const BoundStrategy& strategy, std::int32_t microbatches) const;
+
+  /// Prices all that is kept anew, where it stands: what bind() and the following functions returned stays
+  /// valid, with other times. False where the figures are not those of the same devices, links and runtime
+  /// (but for HostTimes), or something kept would have other tasks or hold other lanes; this and all that
+  /// share its results are of no use then. No other thread may use them meanwhile, and `costs` must outlive
+  /// them.
+  [[nodiscard]] bool reprice(const CostModel& costs);
 
   // The results of the following functions are kept by content and valid until forget_plans().
 
@@ -120,7 +127,7 @@ class PlanContents {
   struct Tables {
     Tables(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options);
     const OperatorGraph& graph;
-    const CostModel& costs;
+    const CostModel* costs;
     PlanOptions options;  // but for pipeline and recompute
     ExpertLoads loads;
     LayoutTable layouts;

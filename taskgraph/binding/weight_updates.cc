@@ -14,12 +14,13 @@ const OwnedUpdates& WeightUpdates::of(const WeightHomes& homes, DataType type) {
   OwnedUpdates made = plan(homes, type);
   const tbb::spin_mutex::scoped_lock lock(mutex_);
   if (const OwnedUpdates* const* found = by_homes_.find(key)) return **found;
-  by_homes_.insert(key, &kept_.emplace_back(std::move(made)));
-  return kept_.back();
+  const OwnedUpdates& work = kept_.emplace_back(homes, type, std::move(made)).work;
+  by_homes_.insert(key, &work);
+  return work;
 }
 
 std::vector<std::int64_t> WeightUpdates::elements_by_device(std::span<const LayoutId> layouts) const {
-  std::vector<std::int64_t> elements(costs_.topology().num_devices(), 0);
+  std::vector<std::int64_t> elements(costs_->topology().num_devices(), 0);
   for (const LayoutId id : layouts) {
     const Layout& layout = layouts_[id];
     for (const LayoutEntry& e : layout.entries()) elements[e.device.index()] += layout.box(e).elements();
@@ -29,8 +30,8 @@ std::vector<std::int64_t> WeightUpdates::elements_by_device(std::span<const Layo
 
 // By device. Weights that are gathered to be used are not sliced.
 std::vector<Seconds> WeightUpdates::host_times(const WeightHomes& homes) const {
-  const HostTimes& host = costs_.runtime().host;
-  std::vector<Seconds> times(costs_.topology().num_devices(),
+  const HostTimes& host = costs_->runtime().host;
+  std::vector<Seconds> times(costs_->topology().num_devices(),
                              host.weight * static_cast<double>(homes.whole.size()));
   if (host.slice.value == 0 || options_.state_sharding.gathers_to_use()) return times;
   for (std::size_t w = 0; w < homes.state.size(); ++w) {
@@ -68,10 +69,16 @@ OwnedUpdates WeightUpdates::plan(const WeightHomes& homes, DataType type) const 
     if (state[d] == 0) continue;
     work.update_of_device[d] = static_cast<std::int32_t>(work.devices.size());
     work.devices.push_back(device);
-    const Seconds update = costs_.update_time(state[d], kept, options_.optimizer, device);
+    const Seconds update = costs_->update_time(state[d], kept, options_.optimizer, device);
     work.durations.push_back(to_nanoseconds(std::max(update, host[d])));
   }
   return work;
+}
+
+void WeightUpdates::reprice(const CostModel& costs, bool again) {
+  costs_ = &costs;
+  if (!again) return;
+  for (Kept& kept : kept_) kept.work.durations = plan(kept.homes, kept.type).durations;
 }
 
 void WeightUpdates::clear() {

@@ -35,23 +35,31 @@ struct WeightHomes {
 class WeightUpdates {
  public:
   WeightUpdates(const CostModel& costs, const PlanOptions& options, const LayoutTable& layouts)
-      : costs_(costs), options_(options), layouts_(layouts) {}
+      : costs_(&costs), options_(options), layouts_(layouts) {}
 
   /// Valid until clear(). `type`: of the weights.
   const OwnedUpdates& of(const WeightHomes& homes, DataType type);
+  /// Takes these costs from now on, and if `again` prices all that are kept anew, where they stand. No other
+  /// thread may use this meanwhile.
+  void reprice(const CostModel& costs, bool again);
   void clear();
 
  private:
+  struct Kept {
+    WeightHomes homes;
+    DataType type;
+    OwnedUpdates work;
+  };
   [[nodiscard]] OwnedUpdates plan(const WeightHomes& homes, DataType type) const;
   [[nodiscard]] std::vector<Seconds> host_times(const WeightHomes& homes) const;
   [[nodiscard]] std::vector<std::int64_t> elements_by_device(std::span<const LayoutId> layouts) const;
 
-  const CostModel& costs_;
+  const CostModel* costs_;
   const PlanOptions& options_;
   const LayoutTable& layouts_;
   tbb::spin_mutex mutex_;  // held to change what follows
   IdTable<const OwnedUpdates*> by_homes_;
-  std::deque<OwnedUpdates> kept_;  // stable addresses
+  std::deque<Kept> kept_;  // stable addresses
 };
 
 }  // namespace pipesim

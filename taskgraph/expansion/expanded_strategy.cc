@@ -26,6 +26,7 @@ void ExpandedStrategy::begin(const BoundStrategy& strategy, std::int32_t microba
   num_wirings_ = 0;
   barriers_.clear();
   gates_.clear();
+  host_ = contents_->costs().runtime().host;
   const std::size_t tasks = operators_ * static_cast<std::size_t>(microbatches);
   if (tasks_.size() < tasks) tasks_.resize(tasks);
 }

@@ -41,6 +41,11 @@ class ExpandedStrategy {
   /// InputError when the graph would have more tasks than a TaskId can number; OutOfMemory when it would not
   /// fit into memory.
   void expand(const BoundStrategy& strategy, const ExpansionSetting& setting = {});
+  /// Gives the tasks the times that PlanContents::reprice(), and Folding::reprice(), have given to what they
+  /// were made from. False where that is not enough, since durations follow from others
+  /// (Runtime::tensor_overlap, interference) or from other HostTimes, or where tasks would hold other lanes:
+  /// it must be expanded again then.
+  [[nodiscard]] bool retime();
   /// One microbatch without barriers or labels.
   void expand_unordered(const BoundStrategy& strategy);
 
@@ -73,6 +78,9 @@ class ExpandedStrategy {
  private:
   friend class StrategyExpander;
   void begin(const BoundStrategy& strategy, std::int32_t microbatches);
+  bool retime_passes();
+  bool retime_transfers();
+  void retime_updates();
 
   const PlanContents* contents_;
   std::size_t operators_;  // of the model
@@ -85,6 +93,7 @@ class ExpandedStrategy {
   std::size_t num_wirings_ = 0, tasks_of_one_microbatch_ = 0;
   std::int32_t microbatches_ = 0;
   TaskBlock block_;
+  HostTimes host_;  // that it was expanded with
 };
 
 }  // namespace pipesim

@@ -260,7 +260,7 @@ void StrategyExpander::add_updates(OperatorId owner) {
   const std::int32_t first = contents_.versions().several() ? microbatch_ / every * every : 0;
   OperatorTasks& tasks = tasks_of(owner, first);
   tasks.update = TaskId(dag().num_tasks());
-  tasks.update_devices = work.devices;
+  tasks.updates = &work;
   for (std::size_t i = 0; i < work.devices.size(); ++i) {
     const DeviceId d = work.devices[i];
     dag().add_task(compute_key(TaskKind::Update, first, owner, 0, d), work.durations[i], LaneId(d.value));
@@ -396,8 +396,8 @@ void StrategyExpander::update_together() {
   for (std::size_t i = 0; i < out_.strategy_.size(); ++i) {
     const OperatorTasks& tasks = out_.tasks_of(OperatorId(i));
     if (!tasks.update.valid()) continue;
-    for (std::size_t k = 0; k < tasks.update_devices.size(); ++k) {
-      const DeviceId device = tasks.update_devices[k];
+    for (std::size_t k = 0; k < tasks.update_devices().size(); ++k) {
+      const DeviceId device = tasks.update_devices()[k];
       Gates& at = gates[device.index()];
       if (!at.summed.valid()) {
         TaskLabel label;

@@ -51,6 +51,9 @@ class Folding {
   std::vector<DeviceId> first_of_;  // by device: the one that stands for it
   std::vector<LaneId> first_lane_;  // by lane
   std::deque<BoundOperator> operators_;
+  std::vector<const BoundOperator*> whole_operators_;  // that these stand for
+  // Of those that are alike the first: classes of the exchanges inside, pass after pass.
+  std::unordered_map<const BoundOperator*, std::vector<std::int32_t>> exchange_classes_;
   BoundStrategy strategy_;
   std::vector<BoundStrategy> ways_;
   struct Plan {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "models/operator_graph.h"
+#include "taskgraph/binding/weight_updates.h"
 #include "taskgraph/expansion/task_graph.h"
 #include "taskgraph/moving/communication_plan.h"
 
@@ -16,7 +17,10 @@ struct OperatorTasks {
   TaskId forward, backward_input, backward_weight;  ///< first of each; invalid where the pass is absent
   TaskId recompute;                                 ///< forward once more; invalid unless it is run again
   TaskId update;  ///< first; one task per entry of update_devices; of the first microbatch that it takes in
-  std::span<const DeviceId> update_devices;
+  const OwnedUpdates* updates = nullptr;  ///< null where there are none
+  [[nodiscard]] std::span<const DeviceId> update_devices() const {
+    return updates ? std::span<const DeviceId>(updates->devices) : std::span<const DeviceId>();
+  }
 };
 
 /// The passes of a microbatch that read what was moved.

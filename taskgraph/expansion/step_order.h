@@ -154,8 +154,8 @@ void update_after_steps(const Expanded& expanded, const BoundStrategy& strategy,
   for (std::size_t op = 0; op < strategy.size(); ++op) {
     const OperatorTasks& tasks = expanded.tasks_of(OperatorId(op));
     if (!tasks.update.valid()) continue;
-    for (std::size_t k = 0; k < tasks.update_devices.size(); ++k) {
-      const TaskId last = done[tasks.update_devices[k].index()];
+    for (std::size_t k = 0; k < tasks.update_devices().size(); ++k) {
+      const TaskId last = done[tasks.update_devices()[k].index()];
       if (last.valid()) connect(last, TaskId(tasks.update.index() + k));
     }
   }

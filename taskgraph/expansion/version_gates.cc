@@ -26,9 +26,9 @@ void VersionGates::for_updates(std::int32_t stage, DeviceId device, std::int32_t
     const OperatorId op(i);
     if (contents_.stage_of(op) != stage) continue;
     const OperatorTasks& tasks = made_.tasks_of(op, change * contents_.versions().every(stage));
-    const auto at = std::ranges::find(tasks.update_devices, device);
-    if (tasks.update.valid() && at != tasks.update_devices.end())
-      visit(task_at(tasks.update, static_cast<std::int32_t>(at - tasks.update_devices.begin())));
+    const auto at = std::ranges::find(tasks.update_devices(), device);
+    if (tasks.update.valid() && at != tasks.update_devices().end())
+      visit(task_at(tasks.update, static_cast<std::int32_t>(at - tasks.update_devices().begin())));
   }
 }
 

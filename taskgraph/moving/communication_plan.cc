@@ -21,18 +21,12 @@ std::uint64_t transfer_key_low(const CommunicationTask& task, std::uint64_t inde
 }
 
 void append_rounded(const std::vector<LaneHold>& lanes, Nanoseconds duration, std::vector<LaneUse>& out) {
-  for (const LaneHold& l : lanes) out.push_back({l.lane, std::min(to_nanoseconds(l.hold), duration)});
+  for (const LaneHold& l : lanes) out.push_back(rounded(l, duration));
 }
 
 // Into how many pieces a step of so many bytes is cut.
 std::int64_t pieces_of(std::int64_t size, Bytes largest_piece) {
   return std::max<std::int64_t>(1, (size + largest_piece.value - 1) / largest_piece.value);
-}
-
-const CollectiveTime& time_of(Collective kind, std::span<const DeviceId> group, Bytes size, GatherBy gathers,
-                              CommunicationPrices& prices) {
-  const bool by_broadcast = kind == Collective::AllGather && gathers == GatherBy::Broadcast;
-  return by_broadcast ? prices.broadcast_gather_time(group, size) : prices.time(kind, group, size);
 }
 
 // Appends the tasks of redistributions.
@@ -175,6 +169,16 @@ std::vector<LaneUse> added_up_sorted(std::vector<LaneUse> uses) {
 
 }  // namespace
 
+const CollectiveTime& time_of(Collective kind, std::span<const DeviceId> group, Bytes size, GatherBy gathers,
+                              CommunicationPrices& prices) {
+  const bool by_broadcast = kind == Collective::AllGather && gathers == GatherBy::Broadcast;
+  return by_broadcast ? prices.broadcast_gather_time(group, size) : prices.time(kind, group, size);
+}
+
+LaneUse rounded(const LaneHold& hold, Nanoseconds duration) {
+  return {hold.lane, std::min(to_nanoseconds(hold.hold), duration)};
+}
+
 Nanoseconds longest_hold(std::span<const LaneUse> lanes) {
   Nanoseconds longest = 0;
   for (const LaneUse& use : lanes) longest = std::max(longest, use.hold);
@@ -248,8 +252,10 @@ CommunicationPlan written(std::span<const Redistribution> redistributions, bool 
   plan.target = target;
   plan.term_by_term = term_by_term;
   PlanWriter writer(element_bytes, load, largest_piece, prices, gathers, plan);
-  for (std::size_t i = 0; i < redistributions.size(); ++i)
+  for (std::size_t i = 0; i < redistributions.size(); ++i) {
     writer.add(redistributions[i], term_by_term ? static_cast<std::int32_t>(i) : -1);
+    plan.compared = plan.compared || redistributions[i].compared;
+  }
   writer.finish();
   plan.expansion = expansion_of(plan.tasks, prices.topology().num_devices());
   std::sort(plan.local.begin(), plan.local.end());
@@ -351,6 +357,61 @@ Seconds estimated_time(const CommunicationPlan& plan, CommunicationPrices& price
     sum += concurrent.finish();
   }
   return sum;
+}
+
+bool same_lanes(std::span<const LaneUse> a, std::span<const LaneUse> b) {
+  return std::ranges::equal(a, b, {}, &LaneUse::lane, &LaneUse::lane);
+}
+
+bool take_times(PricedTask& task, const PricedTask& from) {
+  if (!same_lanes(task.lanes, from.lanes)) return false;
+  task.duration = from.duration;
+  std::ranges::copy(from.lanes, task.lanes.begin());
+  return true;
+}
+
+bool same_tasks(const CommunicationPlan& a, const CommunicationPlan& b) {
+  const auto same = [](const CommunicationTask& s, const CommunicationTask& t) {
+    return s.kind == t.kind && s.round == t.round && s.piece == t.piece && s.pieces == t.pieces &&
+           s.step == t.step && s.term == t.term && s.size == t.size && std::ranges::equal(s.group, t.group) &&
+           std::ranges::equal(s.after, t.after);
+  };
+  return a.term_by_term == b.term_by_term && a.local == b.local && std::ranges::equal(a.tasks, b.tasks, same);
+}
+
+namespace {
+
+void take_duration(CommunicationPlan& plan, std::size_t task, Nanoseconds duration) {
+  plan.tasks[task].duration = plan.expansion.tasks[task].duration = duration;
+}
+
+}  // namespace
+
+bool take_times(CommunicationPlan& plan, const CommunicationPlan& from) {
+  if (plan.tasks.size() != from.tasks.size() || !same_lanes(plan.lane_uses, from.lane_uses)) return false;
+  for (std::size_t i = 0; i < plan.tasks.size(); ++i) {
+    if (plan.tasks[i].lanes.size() != from.tasks[i].lanes.size()) return false;
+    take_duration(plan, i, from.tasks[i].duration);
+  }
+  std::ranges::copy(from.lane_uses, plan.lane_uses.begin());
+  plan.loads = from.loads;
+  return true;
+}
+
+bool reprice(CommunicationPlan& plan, GatherBy gathers, CommunicationPrices& prices) {
+  auto use = plan.lane_uses.begin();
+  for (std::size_t i = 0; i < plan.tasks.size(); ++i) {
+    const CommunicationTask& task = plan.tasks[i];
+    const CollectiveTime& time = time_of(task.kind, task.group, task.size, gathers, prices);
+    if (time.lanes.size() != task.lanes.size()) return false;
+    take_duration(plan, i, to_nanoseconds(time.duration));
+    for (const LaneHold& hold : time.lanes) {
+      if (use->lane != hold.lane) return false;
+      *use++ = rounded(hold, task.duration);
+    }
+  }
+  plan.loads = added_up(plan.lane_uses, prices.topology().num_lanes());
+  return true;
 }
 
 }  // namespace pipesim

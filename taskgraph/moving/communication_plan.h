@@ -89,6 +89,7 @@ struct CommunicationPlan {
   PlanExpansion expansion;
   /// true: each term has its own redistribution; false: one redistribution of their sum
   bool term_by_term = false;
+  bool compared = false;        ///< its redistributions were chosen by their times
   std::vector<LaneUse> loads;   ///< how long the tasks hold each lane, summed
   std::vector<DeviceId> local;  ///< devices that use data which they already hold
   std::vector<std::pair<DeviceId, Bytes>>
@@ -114,6 +115,11 @@ enum class GatherBy : std::uint8_t {
   AllGather,
   Broadcast  ///< as long as one broadcast of all takes: CostModel::plan_broadcast_gather
 };
+
+/// The time of a task, and its holds, which last no longer than the task.
+const CollectiveTime& time_of(Collective kind, std::span<const DeviceId> group, Bytes size, GatherBy gathers,
+                              CommunicationPrices& prices);
+LaneUse rounded(const LaneHold& hold, Nanoseconds duration);
 
 /// `terms`: the distinct layouts whose sum is wanted; a single one for activations. If the redistribution of
 /// the sum still needs plain sends, it is compared with moving each term on its own, and the cheaper is used.
@@ -146,5 +152,22 @@ CommunicationPlan plan_terms(std::span<const LayoutId> terms, LayoutId target, s
 
 /// The time of the redistribution's steps, for a plan that is not term_by_term; see estimated_time().
 Seconds estimated_time(const CommunicationPlan& plan, CommunicationPrices& prices);
+
+// Other prices of the same communication. A plan that is priced again keeps its address, and so do the lists
+// that its spans point into. Functions that return false may have changed some times.
+
+/// Whether these lists name the same lanes, in the same order.
+bool same_lanes(std::span<const LaneUse> a, std::span<const LaneUse> b);
+
+/// Takes the times of a task that is otherwise the same. False where it holds other lanes.
+bool take_times(PricedTask& task, const PricedTask& from);
+
+/// Whether the plans have the same tasks, but for their times and lanes.
+bool same_tasks(const CommunicationPlan& a, const CommunicationPlan& b);
+/// Takes the times of a plan with the same tasks. False where these hold other lanes, or there are others.
+bool take_times(CommunicationPlan& plan, const CommunicationPlan& from);
+/// Prices the plan's tasks anew. False where they would hold other lanes. Not where another way would be
+/// chosen (CommunicationPlan::compared).
+bool reprice(CommunicationPlan& plan, GatherBy gathers, CommunicationPrices& prices);
 
 }  // namespace pipesim

@@ -27,29 +27,37 @@ CommunicationPlans::Kept* CommunicationPlans::kept(const Key& key) const {
 }
 
 // Another thread may have been faster: equal plans, of which one is enough.
-CommunicationPlans::Kept& CommunicationPlans::keep(const Key& key, CommunicationPlan plan) {
+CommunicationPlans::Kept& CommunicationPlans::keep(std::span<const LayoutId> terms, LayoutId target,
+                                                   const Setting& setting, CommunicationPlan plan) {
+  const Key key = key_of(terms, target, setting);
   const Lock lock(mutex_);
   if (Kept* there = kept(key)) return *there;
   bytes_ += plan.bytes().value;
-  plans_.insert(key, &kept_.emplace_back(std::move(plan)));
-  return kept_.back();
+  Kept& made = kept_.emplace_back(std::move(plan), setting.gathers);
+  plans_.insert(key, &made);
+  if (made.plan.compared || terms.size() > 1)
+    choices_.push_back({{terms.begin(), terms.end()}, target, setting, &made.plan});
+  return made;
 }
 
-CommunicationPlans::Kept& CommunicationPlans::share(const Key& key, Kept& made) {
+CommunicationPlans::Kept& CommunicationPlans::share(std::span<const LayoutId> terms, LayoutId target,
+                                                    const Setting& setting, Kept& made) {
+  const Key key = key_of(terms, target, setting);
   const Lock lock(mutex_);
   if (Kept* there = kept(key)) return *there;
   plans_.insert(key, &made);
+  if (made.plan.has_sends()) choices_.push_back({{terms.begin(), terms.end()}, target, setting, &made.plan});
   return made;
 }
 
 const CommunicationPlan& CommunicationPlans::between(std::span<const LayoutId> terms, LayoutId target,
                                                      const Setting& setting) {
   if (terms.size() == 1) return plan_term(terms.front(), target, setting).plan;
-  const Key key = key_of(terms, target, setting);
-  if (const Kept* found = kept(key)) return found->plan;
-  if (Kept* sum = plan_sum(terms, target, setting)) return share(key, *sum).plan;
-  return keep(key, plan_terms(terms, target, setting.element_bytes, setting.largest_piece, layouts_,
-                              prices_.local(), load_of(terms, target, setting)))
+  if (const Kept* found = kept(key_of(terms, target, setting))) return found->plan;
+  if (Kept* sum = plan_sum(terms, target, setting)) return share(terms, target, setting, *sum).plan;
+  return keep(terms, target, setting,
+              plan_terms(terms, target, setting.element_bytes, setting.largest_piece, layouts_,
+                         prices_.local(), load_of(terms, target, setting)))
       .plan;
 }
 
@@ -62,10 +70,24 @@ const CommunicationPlan* CommunicationPlans::find(std::span<const LayoutId> term
 CommunicationPlans::Kept& CommunicationPlans::plan_term(LayoutId term, LayoutId target,
                                                         const Setting& setting) {
   const std::span<const LayoutId> terms(&term, 1);
-  const Key key = key_of(terms, target, setting);
-  if (Kept* found = kept(key)) return *found;
-  return keep(key, plan_communication(terms, target, setting.element_bytes, setting.largest_piece, layouts_,
-                                      prices_.local(), load_of(terms, target, setting), setting.gathers));
+  if (Kept* found = kept(key_of(terms, target, setting))) return *found;
+  return keep(terms, target, setting, planned(terms, target, setting));
+}
+
+CommunicationPlan CommunicationPlans::planned(std::span<const LayoutId> terms, LayoutId target,
+                                              const Setting& setting) const {
+  return plan_communication(terms, target, setting.element_bytes, setting.largest_piece, layouts_,
+                            prices_.local(), load_of(terms, target, setting), setting.gathers);
+}
+
+bool CommunicationPlans::reprice() {
+  for (Kept& kept : kept_) {
+    if (!pipesim::reprice(kept.plan, kept.gathers, prices_.local())) return false;
+    kept.seconds = -1;
+  }
+  return std::ranges::all_of(choices_, [&](const Choice& c) {
+    return same_tasks(planned(c.terms, c.target, c.setting), *c.chosen);
+  });
 }
 
 // As plan_communication() chooses, but from plans that others may have asked for already; nothing where each
@@ -89,7 +111,7 @@ CommunicationPlans::Kept* CommunicationPlans::plan_sum_within(Seconds most, Layo
   const std::optional<Redistribution> together =
       redistribute_within(most, layouts_[sum], layouts_[target], setting.element_bytes, prices);
   if (!together) return nullptr;
-  return &keep(key_of(std::span(&sum, 1), target, setting),
+  return &keep(std::span(&sum, 1), target, setting,
                plan_of(*together, target, setting.element_bytes, setting.largest_piece, layouts_, prices,
                        load_of(std::span(&sum, 1), target, setting)));
 }
@@ -143,6 +165,7 @@ void CommunicationPlans::clear() {
   tbb::parallel_for(std::size_t{0}, kept_.size(),
                     [&](std::size_t i) { kept_[i].plan = CommunicationPlan(); });
   kept_.clear();
+  choices_.clear();
   bytes_ = 0;
 }
 

@@ -42,22 +42,37 @@ class CommunicationPlans {
   /// divided() this home, whose gradient is the sum of `terms`, which must be distinct.
   LayoutId divided_home(LayoutId home, std::span<const LayoutId> terms, std::int32_t group);
 
+  /// Prices all plans that are kept anew, where they stand. False where some plan would have other tasks, or
+  /// hold other lanes; plans are of no use then. No other thread may use this meanwhile.
+  [[nodiscard]] bool reprice();
+
   [[nodiscard]] Bytes bytes() const { return Bytes(bytes_); }
   void clear();
 
  private:
   struct Kept {
-    explicit Kept(CommunicationPlan p) : plan(std::move(p)) {}
+    Kept(CommunicationPlan p, GatherBy g) : plan(std::move(p)), gathers(g) {}
     CommunicationPlan plan;
+    GatherBy gathers;
     /// time of the steps with nothing else on the links; −1 until it is asked for
     std::atomic<double> seconds = -1;
   };
   using Key = SmallVector<std::int32_t, 16>;
+  /// A plan that was chosen by times.
+  struct Choice {
+    std::vector<LayoutId> terms;
+    LayoutId target;
+    Setting setting;
+    const CommunicationPlan* chosen;
+  };
 
   static Key key_of(std::span<const LayoutId> terms, LayoutId target, const Setting& setting);
   [[nodiscard]] Kept* kept(const Key& key) const;
-  Kept& keep(const Key& key, CommunicationPlan plan);
-  Kept& share(const Key& key, Kept& kept);
+  Kept& keep(std::span<const LayoutId> terms, LayoutId target, const Setting& setting,
+             CommunicationPlan plan);
+  Kept& share(std::span<const LayoutId> terms, LayoutId target, const Setting& setting, Kept& kept);
+  [[nodiscard]] CommunicationPlan planned(std::span<const LayoutId> terms, LayoutId target,
+                                          const Setting& setting) const;
   Kept& plan_term(LayoutId term, LayoutId target, const Setting& setting);
   Kept* plan_sum(std::span<const LayoutId> terms, LayoutId target, const Setting& setting);
   Kept* plan_sum_within(Seconds most, LayoutId sum, LayoutId target, const Setting& setting);
@@ -73,6 +88,7 @@ class CommunicationPlans {
   IdTable<Kept*> plans_;
   IdTable<LayoutId> homes_, divided_homes_;
   std::deque<Kept> kept_;  // stable addresses
+  std::vector<Choice> choices_;
   std::atomic<std::int64_t> bytes_ = 0;
 };
 

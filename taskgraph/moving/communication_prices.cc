@@ -7,6 +7,7 @@ namespace pipesim {
 
 CommunicationPrices::CommunicationPrices(const CostModel& costs, std::shared_ptr<DeviceGroupTable> groups)
     : costs_(costs),
+      planner_(costs),
       groups_(std::move(groups)),
       borders_(costs),
       sends_(costs.topology().num_devices()),
@@ -39,8 +40,7 @@ const CollectivePlan& CommunicationPrices::collective(Collective kind, std::span
   key_.group.assign(group.begin(), group.end());
   const auto it = plans_.find(key_);
   if (it != plans_.end()) return it->second;
-  CollectivePlan plan =
-      by_broadcast ? costs_.plan_broadcast_gather(group) : costs_.plan_collective(kind, group);
+  CollectivePlan plan = by_broadcast ? planner_.plan_broadcast_gather(group) : planner_.plan(kind, group);
   const CollectivePlan& made = plans_.emplace(key_, std::move(plan)).first->second;
   bytes_ += bytes_of(made);
   return made;

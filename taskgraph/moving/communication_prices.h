@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "costmodel/cost_model.h"
 #include "taskgraph/moving/communicators.h"
 #include "taskgraph/moving/network_cuts.h"
 
@@ -67,6 +68,7 @@ class CommunicationPrices {
                                    bool by_broadcast = false);
 
   const CostModel& costs_;
+  CollectivePlanner planner_;
   std::shared_ptr<DeviceGroupTable> groups_;
   Borders borders_;
   std::unordered_map<Key, CollectivePlan, KeyHash> plans_;

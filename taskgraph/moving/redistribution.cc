@@ -243,8 +243,9 @@ std::optional<std::vector<RedistributionStep>> plan_steps(const Layout& from, co
 namespace {
 
 std::optional<Redistribution> redistribution(const Layout& from, const Layout& to,
-                                             const RedistributionSetting& setting) {
+                                             RedistributionSetting setting) {
   Redistribution result;
+  setting.compared = &result.compared;
   result.local = local_devices(from, to);
   result.peeled = peeled_addends(from, to);
   if (from == to && from.num_addends() == 1) return result;

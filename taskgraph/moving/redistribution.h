@@ -44,6 +44,7 @@ struct Redistribution {
   std::vector<RedistributionStep> steps;  ///< in an order in which every step comes after what it needs
   std::vector<DeviceId> local;  ///< devices (ascending) whose wanted box has a part that they hold already
   std::vector<bool> peeled;     ///< by addend: every destination holds it already, so the steps leave it out
+  bool compared = false;        ///< ways were compared by their times: at other prices it may be another
   [[nodiscard]] std::int64_t elements_on_links() const;
   [[nodiscard]] bool has_sends() const;
   bool operator==(const Redistribution&) const = default;

@@ -499,6 +499,7 @@ std::optional<Steps> cheapest_steps(const RedistributionComponent& component,
                                     const RedistributionSetting& setting) {
   const Shape shape(component, setting.prices);
   if (auto steps = recognised(component, shape, setting)) return steps;
+  if (setting.compared != nullptr) *setting.compared = true;
   Cheapest cheapest(setting);
   if (!setting.nested && shape.one_want_each && shape.regular && !shape.lanes.empty()) {
     const std::int64_t sent = elements_of_sends(component, shape);

@@ -37,6 +37,8 @@ struct RedistributionSetting {
   StepContents contents = StepContents::List;
   /// The time limit for candidates that contain sends; slower ones are not wanted. See redistribute_within().
   Seconds most{std::numeric_limits<double>::infinity()};
+  /// Set to true where ways were compared by their times; null: nobody asks.
+  bool* compared = nullptr;
 };
 
 /// The cheapest candidate of one component: the least (time, rounds, order of the algebra's table). A

@@ -10,27 +10,38 @@
 
 #include "sim/base/deadline.h"
 #include "taskgraph/expansion/add_tasks.h"
+#include "taskgraph/proofs/folded_copies.h"
 #include "taskgraph/proofs/lane_classes.h"
 
 namespace pipesim {
 
 class FoldingFinder {
  public:
-  FoldingFinder(const PlanContents& contents, const BoundStrategy& strategy)
-      : contents_(contents), strategy_(strategy), facts_(contents.costs().topology().num_devices()) {}
+  explicit FoldingFinder(const PlanContents& contents)
+      : contents_(contents), facts_(contents.costs().topology().num_devices()) {}
 
-  std::optional<Folding> find() {
-    list_groups();
+  std::optional<Folding> find(const BoundStrategy& strategy) {
+    list_groups(strategy);
     for (std::int32_t way = 0; way < contents_.ways(); ++way) {
-      const BoundStrategy of_way = contents_.strategy_of(way, strategy_);
+      const BoundStrategy of_way = contents_.strategy_of(way, strategy);
       for (const BoundOperator* b : of_way) add_operator(*b);
       list_transfers(of_way);
     }
-    list_weights();
+    list_weights(strategy);
     if (!takes_time_) return std::nullopt;
     const auto found = classes();
     if (!found) return std::nullopt;
-    return folded(*found);
+    return folded(*found, strategy);
+  }
+
+  // Proves the classes of a folding again, with the times that there are now.
+  bool reprice(Folding& f) {
+    for (const auto& [whole, classes] : f.exchange_classes_) add_operator(*whole);
+    for (const auto& [whole, plan] : f.plans_) add_plan(*whole);
+    for (const auto& [whole, updates] : f.updates_) add_updates(*whole);
+    const FoldedCopies copies(f.first_lane_);
+    return takes_time_ && have_facts_of_first(copies) &&
+           lanes_are_alike(lane_classes_of(f, copies), patterns_) && take_times(f, copies);
   }
 
  private:
@@ -38,11 +49,11 @@ class FoldingFinder {
   void note(DeviceId device, std::int64_t fact) { facts_[device.index()].push_back(fact); }
   void note(DeviceId device, Bytes bytes) { note(device, bytes.value); }
 
-  void list_groups() {
-    const PipelineOrder order = contents_.order_of(strategy_, contents_.options().microbatches);
+  void list_groups(const BoundStrategy& strategy) {
+    const PipelineOrder order = contents_.order_of(strategy, contents_.options().microbatches);
     for (std::size_t i = 0; i < facts_.size(); ++i) note(DeviceId(i), order.group_of[i]);
     std::vector<bool> works(facts_.size(), false);
-    for (const BoundOperator* b : strategy_) {
+    for (const BoundOperator* b : strategy) {
       for (const DeviceId d : b->config.devices) works[d.index()] = true;
     }
     for (std::size_t i = 0; i < works.size(); ++i) {
@@ -149,8 +160,8 @@ class FoldingFinder {
   }
 
   // What no step of a microbatch depends on.
-  void list_weights() {
-    const std::vector<WeightMemory> permanent = contents_.permanent_memory(strategy_);
+  void list_weights(const BoundStrategy& strategy) {
+    const std::vector<WeightMemory> permanent = contents_.permanent_memory(strategy);
     for (std::size_t i = 0; i < facts_.size(); ++i) {
       const DeviceId d(i);
       note(d, permanent[i].weights);
@@ -158,31 +169,31 @@ class FoldingFinder {
       note(d, permanent[i].optimizer_state);
     }
     for (const LayoutId layout : of_weights_) add_layout(layout);
-    for (std::size_t op = 0; op < strategy_.size(); ++op) {
+    for (std::size_t op = 0; op < strategy.size(); ++op) {
       const std::span<const TensorId> weights = contents_.backward().owned_weights(OperatorId(op));
       stop_if_late();
       if (weights.empty()) continue;
       for (const TensorId w : weights) {
-        add_plan(contents_.sync_plan(w, strategy_));
-        add_gathers(w);
+        add_plan(contents_.sync_plan(w, strategy));
+        add_gathers(w, strategy);
       }
-      add_updates(contents_.update_work(OperatorId(op), strategy_));
+      add_updates(contents_.update_work(OperatorId(op), strategy));
     }
   }
 
-  void add_gathers(TensorId weight) {
+  void add_gathers(TensorId weight, const BoundStrategy& strategy) {
     const StateSharding& sharding = contents_.options().state_sharding;
     if (!sharding.any()) return;
     LayoutIds targets;
-    if (!sharding.gathers_before_use()) targets.push_back(contents_.home_of(weight, strategy_));
+    if (!sharding.gathers_before_use()) targets.push_back(contents_.home_of(weight, strategy));
     for (const UseRef use : contents_.graph().consumers(weight)) {
       if (!sharding.gathers_before_use()) break;
-      const LayoutId needed = contents_.needed_in(contents_.stage_of(use.op), weight, strategy_);
+      const LayoutId needed = contents_.needed_in(contents_.stage_of(use.op), weight, strategy);
       if (std::find(targets.begin(), targets.end(), needed) == targets.end()) targets.push_back(needed);
     }
     for (const LayoutId target : targets) {
-      if (contents_.gathers(weight, target, strategy_))
-        add_plan(contents_.gather_plan(weight, target, strategy_));
+      if (contents_.gathers(weight, target, strategy))
+        add_plan(contents_.gather_plan(weight, target, strategy));
     }
   }
 
@@ -242,202 +253,75 @@ class FoldingFinder {
     return lanes;
   }
 
-  [[nodiscard]] Folding folded(const LaneClasses& classes) {
+  [[nodiscard]] Folding folded(const LaneClasses& classes, const BoundStrategy& strategy) {
     Folding f;
-    first_lane_.clear();
     for (const std::int32_t c : classes.of_lane)
-      first_lane_.push_back(classes.first[static_cast<std::size_t>(c)]);
-    f.first_lane_ = first_lane_;
-    for (std::size_t d = 0; d < facts_.size(); ++d) f.first_of_.emplace_back(first_lane_[d].index());
-    const auto fold_all = [&](const BoundStrategy& strategy) {
+      f.first_lane_.push_back(classes.first[static_cast<std::size_t>(c)]);
+    const FoldedCopies copies(f.first_lane_);
+    for (std::size_t d = 0; d < facts_.size(); ++d) f.first_of_.push_back(copies.first_of(DeviceId(d)));
+    for (const auto& [whole, pattern] : pattern_of_operator_)
+      f.exchange_classes_.emplace(whole, classes.of_task[pattern]);
+    const auto fold_all = [&](const BoundStrategy& whole) {
       BoundStrategy made;
-      for (const BoundOperator* b : strategy) {
-        f.operators_.push_back(fold(*b, classes.of_task[pattern_of_operator_.at(&first_alike(*b))]));
+      for (const BoundOperator* b : whole) {
+        f.operators_.push_back(copies.of(*b, f.exchange_classes_.at(&first_alike(*b))));
+        f.whole_operators_.push_back(b);
         made.push_back(&f.operators_.back());
       }
       return made;
     };
-    f.strategy_ = fold_all(strategy_);
+    f.strategy_ = fold_all(strategy);
     for (std::int32_t way = 0; contents_.ways() > 1 && way < contents_.ways(); ++way)
-      f.ways_.push_back(way == 0 ? f.strategy_ : fold_all(contents_.strategy_of(way, strategy_)));
+      f.ways_.push_back(way == 0 ? f.strategy_ : fold_all(contents_.strategy_of(way, strategy)));
     for (const auto& [plan, pattern] : pattern_of_plan_) {
       const auto [at, fresh] = f.plans_.try_emplace(
-          plan, Folding::Plan{fold(*plan, classes.of_task[pattern]), classes.of_task[pattern]});
+          plan, Folding::Plan{copies.of(*plan, classes.of_task[pattern]), classes.of_task[pattern]});
       f.whole_.emplace(&at->second.plan, plan);
     }
-    for (const auto& [updates, number] : met_updates_) f.updates_.emplace(updates, fold(*updates));
+    for (const auto& [updates, number] : met_updates_) f.updates_.emplace(updates, copies.of(*updates));
     return f;
   }
 
-  [[nodiscard]] bool stands(DeviceId device) const {
-    return first_lane_[device.index()].index() == device.index();
-  }
-  [[nodiscard]] DeviceId first_of(DeviceId device) const {
-    return DeviceId(first_lane_[device.index()].index());
-  }
-
-  // Appends the uses of lanes that stand for others.
-  void append_folded(std::span<const LaneUse> lanes, std::vector<LaneUse>& out) const {
-    const auto begin = static_cast<std::ptrdiff_t>(out.size());
-    for (const LaneUse use : lanes) {
-      const LaneUse first{first_lane_[use.lane.index()], use.hold};
-      // A representative comes first of its class, but need not hold the lane itself.
-      if (std::find(out.begin() + begin, out.end(), first) == out.end()) out.push_back(first);
+  // Devices that others stand for.
+  [[nodiscard]] bool have_facts_of_first(const FoldedCopies& copies) const {
+    for (std::size_t d = 0; d < facts_.size(); ++d) {
+      if (facts_[d] != facts_[copies.first_of(DeviceId(d)).index()]) return false;
     }
+    return true;
   }
 
-  [[nodiscard]] BoundOperator fold(const BoundOperator& b, std::span<const std::int32_t> class_of) const {
-    BoundOperator f;
-    f.op = b.op;
-    f.config.degrees = b.config.degrees;
-    f.config.replicas = b.config.replicas;
-    f.config.ring = b.config.ring;
-    f.data_layout = b.data_layout;
-    f.gradient_layout = b.gradient_layout;
-    f.communicators = b.communicators;
-    f.shard_of_device.assign(b.shard_of_device.size(), -1);
-    std::vector<std::size_t> shards;
-    for (std::size_t k = 0; k < b.config.devices.size(); ++k) {
-      const DeviceId d = b.config.devices[k];
-      if (!stands(d)) continue;
-      f.shard_of_device[d.index()] = static_cast<std::int32_t>(shards.size());
-      shards.push_back(k);
-      f.config.devices.push_back(d);
-      f.memory.push_back(b.memory[k]);
+  [[nodiscard]] LaneClasses lane_classes_of(const Folding& f, const FoldedCopies& copies) const {
+    LaneClasses classes;
+    std::vector<std::int32_t> number(copies.first_lane().size(), -1);  // by the first lane of a class
+    for (const LaneId first : copies.first_lane()) {
+      std::int32_t& of_first = number[first.index()];
+      if (of_first < 0)
+        of_first = static_cast<std::int32_t>(classes.first.size()), classes.first.push_back(first);
+      classes.of_lane.push_back(of_first);
     }
-    const std::array<PassWork*, 3> folded{&f.forward, &f.backward_input, &f.backward_weight};
-    const std::array<const PassWork*, 3> whole{&b.forward, &b.backward_input, &b.backward_weight};
-    std::int32_t next_class = 0;
-    for (std::size_t p = 0; p < whole.size(); ++p) {
-      const std::size_t exchanges = whole[p]->exchanges.size();
-      *folded[p] = fold(*whole[p], b, f, shards, class_of.first(exchanges), next_class);
-      class_of = class_of.subspan(exchanges);
-    }
-    return f;
+    classes.of_task.resize(patterns_.size());
+    for (const auto& [whole, pattern] : pattern_of_operator_)
+      classes.of_task[pattern] = f.exchange_classes_.at(whole);
+    for (const auto& [whole, pattern] : pattern_of_plan_)
+      classes.of_task[pattern] = f.plans_.at(whole).task_of;
+    return classes;
   }
 
-  // `next_class`: the first class of exchanges that no pass before has.
-  [[nodiscard]] PassWork fold(const PassWork& whole, const BoundOperator& b, const BoundOperator& folded,
-                              std::span<const std::size_t> shards, std::span<const std::int32_t> class_of,
-                              std::int32_t& next_class) const {
-    PassWork f;
-    f.present = whole.present;
-    f.num_stages = whole.num_stages;
-    const std::size_t num_shards = b.config.devices.size();
-    const std::size_t stages = whole.durations.size() / num_shards;
-    for (std::size_t stage = 0; stage < stages; ++stage) {
-      for (const std::size_t k : shards) f.durations.push_back(whole.durations[stage * num_shards + k]);
+  [[nodiscard]] bool take_times(Folding& f, const FoldedCopies& copies) const {
+    std::unordered_map<const BoundOperator*, const BoundOperator*> known;  // folded, by the first alike
+    for (std::size_t i = 0; i < f.operators_.size(); ++i) {
+      const BoundOperator& whole = first_alike(*f.whole_operators_[i]);
+      const auto [at, fresh] = known.try_emplace(&whole, &f.operators_[i]);
+      const bool taken =
+          fresh ? pipesim::take_times(f.operators_[i], copies.of(whole, f.exchange_classes_.at(&whole)))
+                : pipesim::take_times(f.operators_[i], *at->second);
+      if (!taken) return false;
     }
-    const std::int32_t first_class = next_class;
-    for (std::size_t i = 0; i < whole.exchanges.size(); ++i) {
-      if (class_of[i] != next_class) continue;
-      ++next_class;
-      f.exchanges.push_back(fold(whole.exchanges[i], folded));
+    for (auto& [whole, plan] : f.plans_) {
+      if (!pipesim::take_times(plan.plan, copies.of(*whole, plan.task_of))) return false;
     }
-    const auto number = [&](std::int32_t task) {
-      const auto t = static_cast<std::size_t>(task), computed = stages * num_shards;
-      if (t >= computed)
-        return static_cast<std::int32_t>(stages * shards.size()) + class_of[t - computed] - first_class;
-      const DeviceId device = first_of(b.config.devices[t % num_shards]);
-      return static_cast<std::int32_t>(t / num_shards * shards.size()) +
-             folded.shard_of_device[device.index()];
-    };
-    for (const InnerWait w : whole.waits) f.waits.push_back({number(w.before), number(w.after)});
-    std::ranges::sort(f.waits);
-    f.waits.erase(std::unique(f.waits.begin(), f.waits.end()), f.waits.end());
-    return f;
-  }
-
-  // Its group stays, since keys depend on it.
-  [[nodiscard]] InnerExchange fold(const InnerExchange& e, const BoundOperator& folded) const {
-    InnerExchange f{e.content, e.step, {}, {e.task.kind, e.task.duration, e.task.size, {}, e.task.group}};
-    append_folded(e.task.lanes, f.task.lanes);
-    for (const DeviceId d : e.task.group) f.shards.push_back(folded.shard_of_device[first_of(d).index()]);
-    std::ranges::sort(f.shards);
-    f.shards.erase(std::unique(f.shards.begin(), f.shards.end()), f.shards.end());
-    return f;
-  }
-
-  [[nodiscard]] CommunicationPlan fold(const CommunicationPlan& plan,
-                                       std::span<const std::int32_t> class_of) const {
-    CommunicationPlan f;
-    f.target = plan.target;
-    f.term_by_term = plan.term_by_term;
-    f.communicators = plan.communicators;
-    std::copy_if(plan.local.begin(), plan.local.end(), std::back_inserter(f.local),
-                 [&](DeviceId d) { return stands(d); });
-    std::copy_if(plan.received.begin(), plan.received.end(), std::back_inserter(f.received),
-                 [&](const auto& received) { return stands(received.first); });
-    struct Ends {
-      std::size_t lanes = 0, group = 0, after = 0;
-    };
-    std::vector<Ends> ends;
-    for (std::size_t i = 0; i < plan.tasks.size(); ++i) {
-      if (static_cast<std::size_t>(class_of[i]) != f.tasks.size()) continue;
-      const CommunicationTask& t = f.tasks.emplace_back(plan.tasks[i]);
-      f.expansion.tasks.push_back({plan.expansion.tasks[i].key, t.duration, nullptr, 0});
-      append_folded(t.lanes, f.lane_uses);
-      append_group(t.group, f.groups);
-      const auto begin = static_cast<std::ptrdiff_t>(f.earlier.size());
-      for (const std::int32_t before : t.after)
-        f.earlier.push_back(class_of[static_cast<std::size_t>(before)]);
-      std::sort(f.earlier.begin() + begin, f.earlier.end());
-      f.earlier.erase(std::unique(f.earlier.begin() + begin, f.earlier.end()), f.earlier.end());
-      ends.push_back({f.lane_uses.size(), f.groups.size(), f.earlier.size()});
-    }
-    Ends begin;
-    for (std::size_t i = 0; i < f.tasks.size(); ++i) {
-      CommunicationTask& t = f.tasks[i];
-      t.lanes = std::span(f.lane_uses).subspan(begin.lanes, ends[i].lanes - begin.lanes);
-      t.group = std::span(f.groups).subspan(begin.group, ends[i].group - begin.group);
-      t.after = std::span(f.earlier).subspan(begin.after, ends[i].after - begin.after);
-      begin = ends[i];
-      f.expansion.tasks[i].lanes = t.lanes.data();
-      f.expansion.tasks[i].num_lanes = t.lanes.size();
-      expand(t, static_cast<std::int32_t>(i), f.expansion);
-    }
-    return f;
-  }
-
-  // The root, or what else comes first, stays there; of the others one for each class.
-  void append_group(std::span<const DeviceId> group, std::vector<DeviceId>& out) const {
-    out.push_back(first_of(group.front()));
-    const auto begin = static_cast<std::ptrdiff_t>(out.size());
-    for (const DeviceId d : group.subspan(1)) {
-      if (std::find(out.begin() + begin, out.end(), first_of(d)) == out.end()) out.push_back(first_of(d));
-    }
-  }
-
-  static void expand(const CommunicationTask& t, std::int32_t number, PlanExpansion& out) {
-    const auto each_once = [](std::span<const DeviceId> devices, auto add) {
-      for (std::size_t i = 0; i < devices.size(); ++i) {
-        const std::span<const DeviceId> before = devices.first(i);
-        if (std::find(before.begin(), before.end(), devices[i]) == before.end()) add(devices[i]);
-      }
-    };
-    each_once(contributors(t.kind, t.group), [&](DeviceId d) {
-      out.contributions.push_back({number, d, t.term});
-    });
-    each_once(receivers(t.kind, t.group), [&](DeviceId d) { out.arrivals.push_back({number, d}); });
-    for (const std::int32_t before : t.after) out.waits.push_back({before, number});
-  }
-
-  [[nodiscard]] OwnedUpdates fold(const OwnedUpdates& updates) const {
-    OwnedUpdates f;
-    f.update_of_device.assign(updates.update_of_device.size(), -1);
-    for (std::size_t i = 0; i < updates.devices.size(); ++i) {
-      const DeviceId d = updates.devices[i];
-      if (!stands(d)) continue;
-      f.update_of_device[d.index()] = static_cast<std::int32_t>(f.devices.size());
-      f.devices.push_back(d);
-      f.durations.push_back(updates.durations[i]);
-    }
-    for (std::size_t i = 0; i < updates.holders.size(); ++i) {
-      if (!stands(updates.holders[i])) continue;
-      f.holders.push_back(updates.holders[i]);
-      f.memory.push_back(updates.memory[i]);
-    }
-    return f;
+    for (auto& [whole, updates] : f.updates_) updates.durations = copies.of(*whole).durations;
+    return true;
   }
 
   // Kinds of facts that are told from the numbers of patterns by their sign.
@@ -446,7 +330,6 @@ class FoldingFinder {
   static constexpr std::array kPasses{TaskKind::Forward, TaskKind::BackwardInput, TaskKind::BackwardWeight};
 
   const PlanContents& contents_;
-  const BoundStrategy& strategy_;
   std::vector<std::vector<std::int64_t>> facts_;  // by device
   std::vector<DeviceId> working_;
   std::vector<TaskPattern> patterns_;
@@ -457,7 +340,6 @@ class FoldingFinder {
   std::vector<bool> met_layouts_;
   std::vector<LayoutId> of_weights_;  // of their gradients, where they are made
   bool takes_time_ = true;
-  std::vector<LaneId> first_lane_;  // by lane: the one that stands for it
 };
 
 std::optional<Folding> find_folding(const PlanContents& contents, const BoundStrategy& strategy) {
@@ -465,7 +347,11 @@ std::optional<Folding> find_folding(const PlanContents& contents, const BoundStr
       contents.ways() > 1 && !schedule_kind(contents.options().pipeline->schedule).both_ways;
   if (replicated || contents.versions().several()) return std::nullopt;
   contents.know_ways({}, {});  // those of a folding before, whose operators are gone
-  return FoldingFinder(contents, strategy).find();
+  return FoldingFinder(contents).find(strategy);
+}
+
+bool reprice(Folding& folding, const PlanContents& contents) {
+  return FoldingFinder(contents).reprice(folding);
 }
 
 }  // namespace pipesim

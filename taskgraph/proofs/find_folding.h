@@ -31,4 +31,8 @@ namespace pipesim {
 /// stages have replicas or weights change between microbatches.
 std::optional<Folding> find_folding(const PlanContents& contents, const BoundStrategy& strategy);
 
+/// Gives a folding the times that PlanContents::reprice() has given to the plan. False where its devices are
+/// no longer alike, or alike in another way; it is of no use then.
+bool reprice(Folding& folding, const PlanContents& contents);
+
 }  // namespace pipesim

@@ -21,4 +21,10 @@ const std::optional<Folding>& KnownFolding::of(const PlanContents& contents, con
   return folding_;
 }
 
+bool KnownFolding::reprice(const PlanContents& contents) {
+  if (!folding_ || pipesim::reprice(*folding_, contents)) return true;
+  subject_.reset();
+  return false;
+}
+
 }  // namespace pipesim

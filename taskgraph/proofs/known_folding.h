@@ -16,6 +16,10 @@ class KnownFolding {
   /// The result of find_folding(). Valid until the next call.
   const std::optional<Folding>& of(const PlanContents& contents, const BoundStrategy& strategy);
 
+  /// reprice() of what of() returned last, where that is a folding; true where there is none.
+  bool reprice(const PlanContents& contents);
+  void forget() { subject_.reset(); }
+
  private:
   /// All that find_folding() reads and that may differ between two plans. Where no stage has replicas,
   /// the groups of devices follow from their stages.

@@ -319,17 +319,23 @@ std::vector<std::int32_t> numbered(std::span<const LaneColour> colours) {
   return numbers;
 }
 
-}  // namespace
-
-std::optional<LaneClasses> find_lane_classes(std::span<const std::int32_t> at_first,
-                                             std::span<const TaskPattern> patterns,
-                                             std::span<const DeviceId> working, std::size_t most) {
-  std::vector<std::vector<std::size_t>> orders;  // of a pattern's tasks by their keys
+// Of a pattern's tasks by their keys.
+std::vector<std::vector<std::size_t>> orders_of(std::span<const TaskPattern> patterns) {
+  std::vector<std::vector<std::size_t>> orders;
   for (const TaskPattern& pattern : patterns) {
     std::vector<std::size_t>& order = orders.emplace_back(pattern.tasks.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::ranges::sort(order, {}, [&](std::size_t t) { return pattern.tasks[t].order; });
   }
+  return orders;
+}
+
+}  // namespace
+
+std::optional<LaneClasses> find_lane_classes(std::span<const std::int32_t> at_first,
+                                             std::span<const TaskPattern> patterns,
+                                             std::span<const DeviceId> working, std::size_t most) {
+  const std::vector<std::vector<std::size_t>> orders = orders_of(patterns);
   LaneColours colours(at_first, patterns);
   if (!colours.refine(orders, working, most)) return std::nullopt;
   LaneClasses classes{numbered(colours.of_lane()), {}, {}};
@@ -344,6 +350,10 @@ std::optional<LaneClasses> find_lane_classes(std::span<const std::int32_t> at_fi
   }
   if (!LaneClassProof(patterns, orders, classes).holds()) return std::nullopt;
   return classes;
+}
+
+bool lanes_are_alike(const LaneClasses& classes, std::span<const TaskPattern> patterns) {
+  return LaneClassProof(patterns, orders_of(patterns), classes).holds();
 }
 
 }  // namespace pipesim

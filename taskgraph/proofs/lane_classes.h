@@ -48,4 +48,8 @@ std::optional<LaneClasses> find_lane_classes(std::span<const std::int32_t> at_fi
                                              std::span<const TaskPattern> patterns,
                                              std::span<const DeviceId> working, std::size_t most);
 
+/// Whether classes meet these conditions with the patterns' present times. Which lanes may be alike
+/// (`at_first`) is not looked at.
+bool lanes_are_alike(const LaneClasses& classes, std::span<const TaskPattern> patterns);
+
 }  // namespace pipesim

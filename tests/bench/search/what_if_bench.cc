@@ -1,5 +1,6 @@
 #include <benchmark/benchmark.h>
 
+#include <memory>
 #include <string>
 
 #include "models/zoo/zoo.h"
@@ -53,8 +54,8 @@ void BM_Sensitivities(benchmark::State& state) {
 }
 BENCHMARK(BM_Sensitivities)->DenseRange(0, 1)->Unit(benchmark::kMillisecond);
 
-// A point of a study: another bandwidth, and what follows from it.
-void BM_PointOfStudy(benchmark::State& state) {
+// A point of a study: another bandwidth, and what follows from it, as a single prediction finds it.
+void BM_PredictedPoint(benchmark::State& state) {
   const StudiedPlan plan(state.range(0));
   double bandwidth = 25;
   for (auto _ : state) {
@@ -64,6 +65,30 @@ void BM_PointOfStudy(benchmark::State& state) {
     const CostModel costs(topology, nullptr, plan.runtime);
     Evaluator evaluator(plan.graph, costs, plan.options);
     benchmark::DoNotOptimize(evaluator.score(plan.strategy));
+  }
+}
+BENCHMARK(BM_PredictedPoint)->DenseRange(0, 1)->Unit(benchmark::kMillisecond);
+
+// The same as a study does it: tasks of the point before, with other times.
+void BM_PointOfStudy(benchmark::State& state) {
+  const StudiedPlan plan(state.range(0));
+  struct Prices {
+    Prices(Topology t, const Runtime& runtime) : topology(std::move(t)), costs(topology, nullptr, runtime) {}
+    Topology topology;
+    CostModel costs;
+  };
+  auto before = std::make_unique<Prices>(plan.topology, plan.runtime);
+  Evaluator evaluator(plan.graph, before->costs, plan.options);
+  evaluator.score(plan.strategy);
+  std::vector<DeviceMemory> peaks;
+  int point = 0;
+  constexpr int kSlowest = 25, kPoints = 200;
+  for (auto _ : state) {
+    TopologyParts parts = plan.topology.parts();
+    change_topology(parts, "inter_node.bandwidth", std::to_string(kSlowest + point++ % kPoints) + "Gb/s");
+    auto now = std::make_unique<Prices>(Topology(std::move(parts)), plan.runtime);
+    if (!evaluator.score_repriced(now->costs, peaks)) return state.SkipWithError("the plan has other tasks");
+    before = std::move(now);
   }
 }
 BENCHMARK(BM_PointOfStudy)->DenseRange(0, 1)->Unit(benchmark::kMillisecond);

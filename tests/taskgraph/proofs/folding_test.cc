@@ -98,10 +98,10 @@ void expect_same_operators(const Folding& folding, const BuiltGraph& all, const 
                      f.backward_input);
     expect_same_pass(folding, all, folded, op, &BoundOperator::backward_weight, a.backward_weight,
                      f.backward_weight);
-    for (std::size_t k = 0; a.update.valid() && k < a.update_devices.size(); ++k) {
-      const auto at = std::ranges::find(f.update_devices, folding.stands_for(a.update_devices[k]));
-      ASSERT_NE(at, f.update_devices.end());
-      ASSERT_EQ(folded.times(f.update, static_cast<std::size_t>(at - f.update_devices.begin())),
+    for (std::size_t k = 0; a.update.valid() && k < a.update_devices().size(); ++k) {
+      const auto at = std::ranges::find(f.update_devices(), folding.stands_for(a.update_devices()[k]));
+      ASSERT_NE(at, f.update_devices().end());
+      ASSERT_EQ(folded.times(f.update, static_cast<std::size_t>(at - f.update_devices().begin())),
                 all.times(a.update, k));
     }
   }

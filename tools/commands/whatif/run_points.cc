@@ -55,22 +55,31 @@ std::string without_rates(const std::string& topology) {
   return kept;
 }
 
-PointResult result_of(Evaluator& evaluator, const Strategy& strategy, const Topology& topology) {
+struct Scored {
+  Evaluation evaluation;
   std::vector<DeviceMemory> peaks;
-  const Evaluation scored = evaluator.score(evaluator.contents().bind(strategy), peaks);
+};
+Scored score(Evaluator& evaluator, const Strategy& strategy) {
+  Scored scored;
+  scored.evaluation = evaluator.score(evaluator.contents().bind(strategy), scored.peaks);
+  return scored;
+}
+
+PointResult result_of(const Evaluator& evaluator, const Scored& scored) {
   PointResult result;
-  result.time_s = to_seconds(scored.time).value;
+  const Topology& topology = evaluator.topology();
+  result.time_s = to_seconds(scored.evaluation.time).value;
   result.samples_per_s =
       static_cast<double>(samples_per_iteration(evaluator.graph(), evaluator.contents().options())) /
       result.time_s;
-  const TrainingRates rates = training_rates(evaluator.contents(), scored.time);
+  const TrainingRates rates = training_rates(evaluator.contents(), scored.evaluation.time);
   if (rates.tokens_per_second > 0) {
     result.tokens_per_s = rates.tokens_per_second;
     result.mfu = rates.model_flops_per_second / rates.peak_flops_per_second;
   }
   result.devices = static_cast<std::int64_t>(topology.num_devices());
-  result.memory_bytes = std::ranges::max(peaks, {}, &DeviceMemory::peak).peak.value;
-  result.fits = scored.feasible();
+  result.memory_bytes = std::ranges::max(scored.peaks, {}, &DeviceMemory::peak).peak.value;
+  result.fits = scored.evaluation.feasible();
   if (const double price = topology.parts().price_per_hour; price > 0)
     result.price_per_hour = price * static_cast<double>(result.devices);
   return result;
@@ -101,14 +110,68 @@ class QuietSearch final : public SearchObserver {
 
 }  // namespace
 
+namespace {
+
+// The prices of one point.
+struct PointPrices {
+  PointPrices(Topology t, const Subject& s)
+      : topology(std::move(t)), costs(topology, pointer_to(s.calibration), s.plan.runtime) {}
+  Topology topology;
+  CostModel costs;
+};
+
+// A plan and its evaluators. Each has scored it with the prices of some point, and can score it with others.
+class KnownPlan {
+ public:
+  KnownPlan(Subject s, std::string k) : subject(std::move(s)), kind(std::move(k)) {}
+
+  struct Priced {
+    std::unique_ptr<PointPrices> prices;
+    std::unique_ptr<Evaluator> evaluator;
+  };
+  // Scores it at a point. Several threads may ask at the same time; each gets an evaluator of its own.
+  std::pair<Scored, Priced> score(Topology topology) {
+    auto prices = std::make_unique<PointPrices>(std::move(topology), subject);
+    Priced priced = one_of_before();
+    Scored scored;
+    std::optional<Evaluation> again;
+    if (priced.evaluator) again = priced.evaluator->score_repriced(prices->costs, scored.peaks);
+    if (again) {
+      scored.evaluation = *again;
+    } else {
+      priced.evaluator = std::make_unique<Evaluator>(subject.graph, prices->costs, subject.plan.options);
+      scored = pipesim::score(*priced.evaluator, subject.plan.strategy);
+    }
+    priced.prices = std::move(prices);
+    return {std::move(scored), std::move(priced)};
+  }
+  // What score() gave, if nothing else was scored since.
+  void use_again(Priced priced) {
+    const std::scoped_lock lock(mutex_);
+    before_.push_back(std::move(priced));
+  }
+
+  const Subject subject;
+  const std::string kind;
+
+ private:
+  Priced one_of_before() {
+    const std::scoped_lock lock(mutex_);
+    if (before_.empty()) return {};
+    Priced priced = std::move(before_.back());
+    before_.pop_back();
+    return priced;
+  }
+  std::mutex mutex_;
+  std::vector<Priced> before_;
+};
+
+}  // namespace
+
 // Plans that several points have: those that differ in rates of the topology alone.
 class PointRunner::KnownPlans {
  public:
-  struct Known {
-    Subject subject;
-    std::string kind;
-  };
-  std::shared_ptr<const Known> of(const Arguments& point) {
+  std::shared_ptr<KnownPlan> of(const Arguments& point) {
     // Baselines are chosen by costs, too.
     const bool by_costs = !point.has("plan") && !point.has("recipe");
     const std::string whole = point.has("topology") ? point.text("topology") : "";
@@ -126,14 +189,14 @@ class PointRunner::KnownPlans {
     Subject subject = subject_of("whatif", plain, warnings);
     std::string kind =
         kind_of_plan(subject.graph, subject.plan.strategy, subject.plan.options, subject.topology);
-    auto made = std::make_shared<const Known>(Known{std::move(subject), std::move(kind)});
+    auto made = std::make_shared<KnownPlan>(std::move(subject), std::move(kind));
     const std::scoped_lock lock(mutex_);
     return known_.emplace(key, std::move(made)).first->second;
   }
 
  private:
   std::mutex mutex_;
-  std::map<std::string, std::shared_ptr<const Known>> known_;
+  std::map<std::string, std::shared_ptr<KnownPlan>> known_;
 };
 
 PointRunner::PointRunner(PointRequest request)
@@ -143,15 +206,17 @@ PointRunner::~PointRunner() = default;
 PointResult PointRunner::run_same(const Arguments& point) const {
   const auto known = known_->of(point);
   const Subject& s = known->subject;
-  const Topology topology = point.has("topology") ? topology_of(point) : s.topology;
-  const CostModel costs(topology, pointer_to(s.calibration), s.plan.runtime);
-  Evaluator evaluator(s.graph, costs, s.plan.options);
-  PointResult result = result_of(evaluator, s.plan.strategy, topology);
+  auto [scored, priced] = known->score(point.has("topology") ? topology_of(point) : s.topology);
+  PointResult result = result_of(*priced.evaluator, scored);
   result.recipe = !s.plan.recipe.empty()    ? s.plan.recipe
                   : s.plan.options.pipeline ? known->kind
                                             : s.plan.found_by;
   result.kind = known->kind;
-  if (request_.noise) result.objective_s = seconds(noisy_time(evaluator, s.plan.strategy));
+  if (request_.noise) {
+    result.objective_s = seconds(noisy_time(*priced.evaluator, s.plan.strategy));
+  } else {
+    known->use_again(std::move(priced));
+  }
   return result;
 }
 
@@ -223,7 +288,7 @@ PointResult PointRunner::run_planned(const Arguments& point) const {
   const Subject s = planned(point);
   const CostModel costs(s.topology, pointer_to(s.calibration), s.plan.runtime);
   Evaluator evaluator(s.graph, costs, s.plan.options);
-  PointResult result = result_of(evaluator, s.plan.strategy, s.topology);
+  PointResult result = result_of(evaluator, score(evaluator, s.plan.strategy));
   result.kind = kind_of_plan(s.graph, s.plan.strategy, s.plan.options, s.topology);
   result.recipe = s.plan.recipe.empty() ? result.kind : s.plan.recipe;
   if (request_.noise) result.objective_s = seconds(noisy_time(evaluator, s.plan.strategy));
