@@ -152,6 +152,7 @@ class SensitivityWalk {
   Sensitivities run() {
     Sensitivities found;
     found.time = score({}).time;
+    tell_memory(found);
     std::vector<Figure> figures;
     for (const Figure& figure : kFigures) {
       if (!has(figure, request_.topology, request_.runtime)) continue;
@@ -174,15 +175,25 @@ class SensitivityWalk {
     CostModel costs;
   };
 
+  void tell_memory(Sensitivities& found) const {
+    double fullest = -1;
+    for (std::size_t d = 0; d < peaks_.size(); ++d) {
+      const Bytes needs = peaks_[d].peak,
+                  has = request_.topology.usable_memory(DeviceId(d), peaks_[d].communicators);
+      const double share =
+          static_cast<double>(needs.value) / static_cast<double>(std::max<std::int64_t>(1, has.value));
+      if (share > fullest) fullest = share, found.needs = needs, found.has = has;
+    }
+  }
+
   // With these figures better.
   Evaluation score(const std::vector<Figure>& figures) {
     auto prices = std::make_unique<Prices>(request_, figures);
-    std::vector<DeviceMemory> peaks;
     std::optional<Evaluation> scored;
-    if (evaluator_) scored = evaluator_->score_repriced(prices->costs, peaks);
+    if (evaluator_) scored = evaluator_->score_repriced(prices->costs, peaks_);
     if (!scored) {
       evaluator_ = std::make_unique<Evaluator>(request_.graph, prices->costs, request_.options);
-      scored = evaluator_->score_labelled(evaluator_->contents().bind(request_.strategy), peaks);
+      scored = evaluator_->score_labelled(evaluator_->contents().bind(request_.strategy), peaks_);
     }
     prices_ = std::move(prices);
     return *scored;
@@ -205,6 +216,7 @@ class SensitivityWalk {
 
   const SensitivityRequest& request_;
   std::unique_ptr<Prices> prices_;  // of the evaluator
+  std::vector<DeviceMemory> peaks_;
   std::unique_ptr<Evaluator> evaluator_;
 };
 

@@ -31,6 +31,7 @@ struct SensitivityRequest {
 };
 struct Sensitivities {
   Nanoseconds time = 0;  ///< as it is
+  Bytes needs, has;      ///< of memory, for plans: the device that is fullest by its share
   std::vector<Sensitivity> figures;
 };
 
@@ -38,7 +39,9 @@ struct Sensitivities {
 /// for once (sim/explain.h), and gives each figure the tasks of the path that depend on it: passes and
 /// updates on figures of devices, communication and what it takes from compute on links and on the bandwidth
 /// of memory, launches on the host. So the tasks of one expansion tell about a figure of each, and all
-/// first-order figures together take at most five expansions of the plan beside its evaluation.
+/// first-order figures together take at most five predictions of the plan with other prices
+/// (Evaluator::score_repriced) beside its evaluation. More memory changes no time of a plan, so that is told
+/// as bytes.
 Sensitivities sensitivities(const SensitivityRequest& request);
 
 }  // namespace pipesim

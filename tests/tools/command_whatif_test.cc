@@ -130,6 +130,8 @@ TEST(WhatIf, AnswersQuestionsAboutOnePlan) {
   EXPECT_GE(answer["sensitivity"].size(), 7U);
   for (const StudyJson& figure : answer["sensitivity"])
     EXPECT_LE(figure["simulated_s"], answer["iteration_time_s"].get<double>() * 1.0001);
+  EXPECT_GT(answer["memory"]["needs_bytes"], 0);
+  EXPECT_GT(answer["memory"]["has_bytes"], answer["memory"]["needs_bytes"]);
   EXPECT_GT(answer["noise"]["mean_s"], answer["noise"]["without_s"]);
   EXPECT_GE(answer["noise"]["quantiles_s"]["p95"], answer["noise"]["quantiles_s"]["p50"]);
   EXPECT_NEAR(answer["failures"]["between_failures_s"].get<double>(), 50'000.0 * 3600 / 16, 1);

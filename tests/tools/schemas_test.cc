@@ -16,6 +16,7 @@
 #include "tests/seeds.h"
 #include "tests/tools/command_line.h"
 #include "tools/manual/model_schema.h"
+#include "tools/whatif/study.h"
 #include "topologies/device_kinds.h"
 #include "topologies/files/topology_json.h"
 #include "topologies/gpu_share.h"
@@ -68,6 +69,8 @@ bool parser_takes(const std::string& schema, const Json& file) {
       (void)parse_model(file.dump(), "file.json");
     } else if (schema == "topology") {
       (void)parse_topology(file.dump(), "file.json");
+    } else if (schema == "study") {
+      (void)study_in(file.dump(), "file.json");
     } else {
       const PlanFile plan = PlanFile::parse(file.dump(), "file.json");
       const Topology topology = make_topology(plan.topology());
@@ -172,6 +175,34 @@ TEST(Schemas, TakePlansOfManyForms) {
             "");
 }
 
+// Of two by three points, of which one has no plan and one is missing.
+std::string a_study() {
+  Study study;
+  study.words = {"--model", "gpt3-1.3b", "--recipe", "tp2"};
+  study.model = "gpt3-1.3b";
+  study.axes = {{"nodes", {"1", "2"}}, {"recipe.tp", {"1", "2", "4"}}};
+  study.points.resize(number_of_points(study.axes));
+  for (std::size_t i = 0; i + 1 < study.points.size(); ++i) {
+    PointResult& p = study.points[i].emplace();
+    p.recipe = "tp2,dp4";
+    p.kind = "tensor-parallel";
+    p.time_s = 1.5;
+    p.samples_per_s = 100;
+    p.devices = 8;
+    p.memory_bytes = 1'000'000;
+    p.fits = true;
+    if (i % 2 == 0) p.mfu = 0.5, p.tokens_per_s = 3e5, p.price_per_hour = 16, p.objective_s = 1.6;
+  }
+  study.points[1]->error = "recipe tp3: 16 heads";
+  study.crossovers.push_back({1, {0, 0}, "1", "2", "data-parallel", "tensor-parallel"});
+  return json_of(study).dump();
+}
+
+TEST(Schemas, TakeStudies) {
+  EXPECT_EQ(schema_named("study").faults(a_study()), "");
+  EXPECT_TRUE(parser_takes("study", Json::parse(a_study())));
+}
+
 // Each change by hand is refused by the schema itself, as editors would show it.
 TEST(Schemas, RefuseWrongFiles) {
   const auto refused = [](const std::string& schema, const std::string& text, const char* pointer,
@@ -196,6 +227,13 @@ TEST(Schemas, RefuseWrongFiles) {
   refused("model", model, "/operators/0/activation", "rely");
   refused("model", model, "/operators/0/inputs", "x");
   refused("model", model, "/operators/1/from", -1);
+  refused("study", a_study(), "/pipesim_study", 2);
+  refused("study", a_study(), "/plans", "some");
+  refused("study", a_study(), "/axes/0/values/1", 2);
+  refused("study", a_study(), "/points/0/at/1", -1);
+  refused("study", a_study(), "/points/0/fits", "yes");
+  refused("study", a_study(), "/points/0/time_s", "1 s");
+  refused("study", a_study(), "/crossovers/0/low", 1);
   const std::string topology = to_compact_json(make_topology("dgx-a100:2"));
   refused("topology", topology, "/pipesim_topology", "1");
   refused("topology", topology, "/network", Json::object());

@@ -17,13 +17,25 @@ using Json = nlohmann::ordered_json;
 
 struct Answer {
   std::string text;
-  Json json;
+  Json json;  // an object, whose members are added to the answer
 };
 
 // "-1.2 %".
 std::string change_text(Nanoseconds from, Nanoseconds to) {
   constexpr double kPercent = 100;
   return fmt::format("{:+.2f} %", kPercent * (seconds(to) / seconds(from) - 1));
+}
+
+// More memory makes no plan faster, only other plans possible.
+std::string memory_text(const Sensitivities& found) {
+  const double share = static_cast<double>(found.needs.value) / static_cast<double>(found.has.value);
+  const std::string of = fmt::format("{} of the {} for plans", pretty(found.needs), pretty(found.has));
+  if (share > 1)
+    return fmt::format("  memory: the plan needs {}, {:.2f} times as much as there is\n", of, share);
+  return fmt::format(
+      "  memory: the plan needs {}; more would not make it faster, but may let others fit:\n"
+      "  --plans recipes --vary device.memory=x1,x1.1\n",
+      of);
 }
 
 Answer sensitivity_of(const Subject& s) {
@@ -39,7 +51,9 @@ Answer sensitivity_of(const Subject& s) {
     if (f.simulated) row["simulated_s"] = seconds(*f.simulated);
     rows.push_back(std::move(row));
   }
-  return {fmt::format("what a tenth would bring\n{}", table.str(2)), rows};
+  return {fmt::format("what a tenth would bring\n{}{}", table.str(2), memory_text(found)),
+          {{"sensitivity", rows},
+           {"memory", {{"needs_bytes", found.needs.value}, {"has_bytes", found.has.value}}}}};
 }
 
 Answer noise_of(const PlanQuestions& q, const Subject& s, const CostModel& costs) {
@@ -60,11 +74,12 @@ Answer noise_of(const PlanQuestions& q, const Subject& s, const CostModel& costs
   table.add({"mean", pretty(to_seconds(times.mean())), change_text(quiet, times.mean())});
   return {fmt::format("with noise {} ({} iterations; without {})\n{}", asked.noise.str(), asked.samples,
                       pretty(to_seconds(quiet)), table.str(2)),
-          {{"noise", asked.noise.str()},
-           {"samples", asked.samples},
-           {"without_s", seconds(quiet)},
-           {"mean_s", seconds(times.mean())},
-           {"quantiles_s", quantiles}}};
+          {{"noise",
+            {{"noise", asked.noise.str()},
+             {"samples", asked.samples},
+             {"without_s", seconds(quiet)},
+             {"mean_s", seconds(times.mean())},
+             {"quantiles_s", quantiles}}}}};
 }
 
 Answer goodput_of(const Failures& failures, const Subject& s) {
@@ -74,9 +89,10 @@ Answer goodput_of(const Failures& failures, const Subject& s) {
       fmt::format("with failures\n  one of {} devices fails every {}; a checkpoint every {} is best (Daly)\n"
                   "  {} of the time trains\n",
                   devices, pretty(found.between_failures), pretty(found.interval), percent(found.share)),
-      {{"between_failures_s", found.between_failures.value},
-       {"checkpoint_interval_s", found.interval.value},
-       {"goodput", found.share}}};
+      {{"failures",
+        {{"between_failures_s", found.between_failures.value},
+         {"checkpoint_interval_s", found.interval.value},
+         {"goodput", found.share}}}}};
 }
 
 }  // namespace
@@ -93,13 +109,13 @@ void answer(const PlanQuestions& questions, const Subject& s, std::ostream& out)
   std::string text = fmt::format("{} on {}, {}: {}{}\n", s.graph.name(), s.topology.name(),
                                  s.plan.recipe.empty() ? s.plan.found_by : s.plan.recipe,
                                  pretty(to_seconds(now.time)), now.feasible() ? "" : ", does not fit");
-  const auto add = [&](const char* key, Answer made) {
+  const auto add = [&](const Answer& made) {
     text += "\n" + made.text;
-    json[key] = std::move(made.json);
+    json.update(made.json);
   };
-  if (questions.sensitivity) add("sensitivity", sensitivity_of(s));
-  if (questions.noise) add("noise", noise_of(questions, s, costs));
-  if (questions.failures) add("failures", goodput_of(*questions.failures, s));
+  if (questions.sensitivity) add(sensitivity_of(s));
+  if (questions.noise) add(noise_of(questions, s, costs));
+  if (questions.failures) add(goodput_of(*questions.failures, s));
   out << (questions.json ? json.dump(2) + "\n" : text);
 }
 
