@@ -1,8 +1,10 @@
 #include "taskgraph/plan/parallel_config.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <functional>
 #include <map>
 #include <utility>
@@ -37,6 +39,55 @@ std::string ParallelConfig::split_str(const Operator& op) const {
   if (text.empty()) return "whole";
   text.pop_back();
   return text;
+}
+
+namespace {
+
+// "4", from 1 to what a degree holds.
+std::optional<std::int32_t> degree_in(std::string_view digits) {
+  std::int32_t degree = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), degree);
+  if (error != std::errc() || end != digits.data() + digits.size() || degree < 1) return std::nullopt;
+  return degree;
+}
+
+[[noreturn]] void refuse_part(const Operator& op, std::string_view part) {
+  std::vector<std::string> allowed;
+  for (const Factor& f : op.factors) allowed.push_back(fmt::format("{}/N", f.name));
+  throw InputError(fmt::format("split of {}: found \"{}\", allowed: {}, xN copies, in a ring", op.name, part,
+                               fmt::join(allowed, ", ")));
+}
+
+}  // namespace
+
+ParallelConfig parse_split(const Operator& op, std::string_view text) {
+  ParallelConfig config{std::vector<std::int32_t>(op.factors.size(), 1), 1, {}};
+  std::vector<bool> given(op.factors.size(), false);
+  constexpr std::string_view kBetween = " ,";
+  for (std::size_t from = text.find_first_not_of(kBetween); from != std::string_view::npos;) {
+    const std::size_t end = std::min(text.find_first_of(kBetween, from), text.size());
+    const std::string_view part = text.substr(from, end - from);
+    from = text.find_first_not_of(kBetween, end);
+    if (part == "whole" || part == "copies" || part == "in" || part == "a") continue;
+    if (part == "ring") {
+      config.ring = true;
+      continue;
+    }
+    if (const auto copies = part.front() == 'x' ? degree_in(part.substr(1)) : std::nullopt) {
+      config.replicas = *copies;
+      continue;
+    }
+    const std::size_t slash = part.find('/');
+    const auto factor = std::ranges::find(op.factors, part.substr(0, slash), &Factor::name);
+    const auto degree = slash == std::string_view::npos ? std::nullopt : degree_in(part.substr(slash + 1));
+    if (factor == op.factors.end() || !degree) refuse_part(op, part);
+    const auto number = static_cast<std::size_t>(factor - op.factors.begin());
+    if (given[number])
+      throw InputError(fmt::format("split of {}: factor {} is given twice", op.name, factor->name));
+    given[number] = true;
+    config.degrees[number] = *degree;
+  }
+  return config;
 }
 
 ParallelConfig single_device(const Operator& op, DeviceId device) {
@@ -112,12 +163,25 @@ std::optional<std::string> illegal_ring(const Operator& op, std::span<const std:
   return std::nullopt;
 }
 
+namespace {
+
+std::optional<std::string> illegal_parts(const Operator& op, const ParallelConfig& config) {
+  if (auto reason = illegal_degrees(op, config.degrees)) return reason;
+  return config.ring ? illegal_ring(op, config.degrees) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::string> illegal_split(const Operator& op, const ParallelConfig& config) {
+  if (auto reason = illegal_parts(op, config)) return reason;
+  const std::int64_t shards = config.num_shards();
+  if (shards > max_devices) return fmt::format("{} shards, allowed: {} at most", shards, max_devices);
+  return std::nullopt;
+}
+
 std::optional<std::string> illegal(const Operator& op, const ParallelConfig& config,
                                    const Topology& topology) {
-  if (auto reason = illegal_degrees(op, config.degrees)) return reason;
-  if (config.ring) {
-    if (auto reason = illegal_ring(op, config.degrees)) return reason;
-  }
+  if (auto reason = illegal_parts(op, config)) return reason;
   if (config.replicas < 1) return fmt::format("{} replicas; 1 or more are needed", config.replicas);
   const std::int64_t shards = config.num_shards();
   const auto available = static_cast<std::int64_t>(topology.num_devices());

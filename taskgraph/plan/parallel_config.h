@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -29,6 +30,10 @@ struct ParallelConfig {
       const Operator& op) const;  ///< the part before " on"; "whole" if unsplit
 };
 
+/// Reads what split_str() writes: "n/4 o/2 x2 copies", with blanks or commas between; no devices. InputError
+/// that names the part, and what is allowed for this operator; the degrees may be illegal.
+ParallelConfig parse_split(const Operator& op, std::string_view text);
+
 /// The unsplit operator on one device.
 ParallelConfig single_device(const Operator& op, DeviceId device);
 
@@ -43,6 +48,10 @@ std::optional<std::string> illegal_degrees(const Operator& op, std::span<const s
 
 /// Why the operator can't pass keys and values round a ring under these degrees.
 std::optional<std::string> illegal_ring(const Operator& op, std::span<const std::int32_t> degrees);
+
+/// The part of illegal() that does not look at devices, of a whole config. As many shards are allowed as
+/// topologies can have devices.
+std::optional<std::string> illegal_split(const Operator& op, const ParallelConfig& config);
 
 /// Coordinates of the shards of a config: position along the replica degree and along each factor.
 class ShardGrid {

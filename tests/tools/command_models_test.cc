@@ -17,6 +17,28 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
+TEST(Models, ShowsAnOperatorAsLoops) {
+  const std::vector<std::string> asked{"models", "gpt3-1.3b", "--operator", "layer1.ffn1"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), asked.begin(), asked.end());
+    return pipesim_run(more);
+  };
+  const Outcome shown = with({"--split", "b/2 o/4"});
+  EXPECT_EQ(shown.status, 0);
+  EXPECT_THAT(shown.out, HasSubstr("# on device b0 * 4 + o0: one shard of 8, 552 GFLOP\n"));
+  EXPECT_THAT(shown.out, HasSubstr("layer1.ffn1[b, s, o] += layer1.ffn_norm[b, s, i] * layer1.ffn1.w[i, o]"));
+  EXPECT_THAT(shown.out, HasSubstr("gradient of layer1.ffn1.w"));
+  const auto json = nlohmann::json::parse(with({"--split", "b/2 o/4", "--json"}).out);
+  EXPECT_EQ(json["shards"], 8);
+  EXPECT_EQ(json["loops"][0]["variable"], "b0");
+  EXPECT_THAT(with({}).out, HasSubstr("layer1.ffn1 (linear), whole"));
+  EXPECT_THAT(with({"--split", "b/3"}).err, HasSubstr("degree 3 does not divide factor b of size 64"));
+  EXPECT_THAT(with({"--split", "c/2"}).err, HasSubstr("allowed: b/N, s/N, i/N, o/N"));
+  EXPECT_THAT(pipesim_run({"models", "gpt3-1.3b", "--operator", "layer1.fn1"}).err,
+              HasSubstr("unknown operator \"layer1.fn1\""));
+  EXPECT_EQ(pipesim_run({"models", "gpt3-1.3b", "--split", "b/2"}).status, 2);
+}
+
 TEST(Models, ListsTheWholeZoo) {
   const Outcome outcome = pipesim_run({"models"});
   EXPECT_EQ(outcome.status, 0);

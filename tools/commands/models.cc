@@ -10,9 +10,12 @@
 #include "models/model_json.h"
 #include "models/zoo/zoo.h"
 #include "sim/base/errors.h"
+#include "sim/base/suggest.h"
+#include "taskgraph/plan/parallel_config.h"
 #include "tools/cli/command.h"
 #include "tools/cli/figures.h"
 #include "tools/cli/table.h"
+#include "tools/commands/operator_loops.h"
 #include "tools/commands/options/shared_options.h"
 #include "tools/inputs/model_and_topology.h"
 #include "tools/manual/model_reference.h"
@@ -180,7 +183,7 @@ int run_kinds(const Arguments& arguments, Streams& streams) {
                                    arguments.operands().front()));
     kind = arguments.operands().front();
   }
-  for (const char* option : {"operators", "set", "markdown", "schema"}) {
+  for (const char* option : {"operators", "operator", "split", "set", "markdown", "schema"}) {
     if (arguments.given(option))
       throw UsageError(fmt::format("models: --kinds and --{} exclude each other", option));
   }
@@ -193,6 +196,26 @@ int run_kinds(const Arguments& arguments, Streams& streams) {
   return 0;
 }
 
+const Operator& operator_named(const OperatorGraph& graph, const std::string& name) {
+  std::vector<std::string> names;
+  for (const Operator& op : graph.operators()) {
+    if (op.name == name) return op;
+    names.push_back(op.name);
+  }
+  throw InputError(fmt::format("unknown operator \"{}\" (model \"{}\"){}, allowed: {}", name, graph.name(),
+                               did_you_mean(name, names), list_names(names)));
+}
+
+int run_operator(const Arguments& arguments, const OperatorGraph& graph, Streams& streams) {
+  const Operator& op = operator_named(graph, arguments.text("operator"));
+  const ParallelConfig config = parse_split(op, arguments.has("split") ? arguments.text("split") : "");
+  if (const auto reason = illegal_split(op, config))
+    throw InputError(fmt::format("split of {}: {}", op.name, *reason));
+  streams.out << (arguments.given("json") ? loops_json(graph, op, config).dump(2) + "\n"
+                                          : loops_text(graph, op, config));
+  return 0;
+}
+
 int run_models(const Arguments& arguments, Streams& streams) {
   if (arguments.has("kinds")) return run_kinds(arguments, streams);
   const bool json = arguments.given("json");
@@ -202,14 +225,19 @@ int run_models(const Arguments& arguments, Streams& streams) {
     streams.out << (option == std::string_view("schema") ? model_schema() : models_markdown());
     return 0;
   }
+  if (arguments.given("split") && !arguments.given("operator"))
+    throw UsageError("models: --split needs --operator");
   if (arguments.operands().empty()) {
-    if (arguments.given("set")) throw UsageError("models: --set needs MODEL");
+    for (const char* option : {"set", "operator"}) {
+      if (arguments.given(option)) throw UsageError(fmt::format("models: --{} needs MODEL", option));
+    }
     streams.out << (json ? zoo_json() : zoo_table());
     return 0;
   }
   const std::string text =
       model_of_config(with_settings(arguments.operands().front(), arguments.texts("set")));
   const OperatorGraph graph = open_model(text);
+  if (arguments.given("operator")) return run_operator(arguments, graph, streams);
   streams.out << (json ? file_of(text, graph) : description(text, graph, arguments.given("operators")));
   return 0;
 }
@@ -217,53 +245,72 @@ int run_models(const Arguments& arguments, Streams& streams) {
 }  // namespace
 
 Command models_command() {
-  return {.name = "models",
-          .summary = "list the models of the zoo, or show one model",
-          .description =
-              "Without MODEL: lists the zoo, with the default sizes of each model. With MODEL: shows its "
-              "operators, parameters and work by kind of operator, and for a zoo model the keys that change "
-              "its sizes. \"forward\" counts the floating-point operations in a forward pass of a whole "
-              "batch; a multiply and an add are two.\n\nWith --kinds: lists the kinds of operators for model "
-              "files, or shows one kind: its attributes, how it can be split, and lines for a model file. "
-              "All of this is in docs/models.md too; docs/files.md describes model files.",
-          .operands = {{.name = "MODEL", .help = kModelHelp, .required = false, .details = kModelDetails}},
-          .options = {{.name = "operators",
-                       .argument = "",
-                       .default_value = "",
-                       .help = "list each operator with its factors",
-                       .details = "Factors are the index ranges along which an operator can be split."},
-                      set_option(),
-                      {.name = "kinds",
-                       .argument = "KIND",
-                       .default_value = "",
-                       .help = "list the kinds of operators; --kinds KIND shows one of them",
-                       .implied = kAllKinds},
-                      {.name = "markdown",
-                       .argument = "",
-                       .default_value = "",
-                       .help = "print the zoo and all kinds in full",
-                       .details = "This is what docs/models.md holds.",
-                       .group = OptionGroup::Output},
-                      {.name = "schema",
-                       .argument = "",
-                       .default_value = "",
-                       .help = "print the JSON Schema of model files, for editors",
-                       .details = "This is what docs/schemas/model.schema.json holds.",
-                       .group = OptionGroup::Output},
-                      {.name = "json",
-                       .argument = "",
-                       .default_value = "",
-                       .help = "print a model file, to be edited and used as FILE.json",
-                       .details = "Without MODEL: the list as JSON; with --kinds: the kinds as JSON.",
-                       .group = OptionGroup::Output}},
-          .common = {"operators", "set", "kinds", "json"},
-          .examples = {{"pipesim models", "the zoo"},
-                       {"pipesim models bert-large:batch=32 --operators",
-                        "each operator of a model of another size"},
-                       {"pipesim models gpt --set layers=2 --set hidden=384", "options one by one"},
-                       {"pipesim models --kinds linear", "what a linear operator may say in a model file"},
-                       {"pipesim models resnet50 --json > my.model.json", "a model file to start from"}},
-          .run = run_models};
+  return {
+      .name = "models",
+      .summary = "list the models of the zoo, or show one model",
+      .description =
+          "Without MODEL: lists the zoo, with the default sizes of each model. With MODEL: shows its "
+          "operators, parameters and work by kind of operator, and for a zoo model the keys that change "
+          "its sizes. \"forward\" counts the floating-point operations in a forward pass of a whole "
+          "batch; a multiply and an add are two.\n\nWith --kinds: lists the kinds of operators for model "
+          "files, or shows one kind: its attributes, how it can be split, and lines for a model file. "
+          "All of this is in docs/models.md too; docs/files.md describes model files.",
+      .operands = {{.name = "MODEL", .help = kModelHelp, .required = false, .details = kModelDetails}},
+      .options =
+          {{.name = "operators",
+            .argument = "",
+            .default_value = "",
+            .help = "list each operator with its factors",
+            .details = "Factors are the index ranges along which an operator can be split."},
+           set_option(),
+           {.name = "operator",
+            .argument = "NAME",
+            .default_value = "",
+            .help = "show one operator as nested loops, and what its shards share",
+            .details = "The loops that run on different devices come first. Below them stands what follows "
+                       "for communication: which devices need the same part of a tensor, and which make "
+                       "addends of the same part. Neighbours in the model may ask for more: simulate and "
+                       "search know them."},
+           {.name = "split",
+            .argument = "SPLIT",
+            .default_value = "whole",
+            .help = "how --operator is split: \"b/2 o/4\"",
+            .details =
+                "FACTOR/N for each factor that is divided; \"xN copies\" of all; \"in a ring\" for keys "
+                "of attention. --operators lists the factors."},
+           {.name = "kinds",
+            .argument = "KIND",
+            .default_value = "",
+            .help = "list the kinds of operators; --kinds KIND shows one of them",
+            .implied = kAllKinds},
+           {.name = "markdown",
+            .argument = "",
+            .default_value = "",
+            .help = "print the zoo and all kinds in full",
+            .details = "This is what docs/models.md holds.",
+            .group = OptionGroup::Output},
+           {.name = "schema",
+            .argument = "",
+            .default_value = "",
+            .help = "print the JSON Schema of model files, for editors",
+            .details = "This is what docs/schemas/model.schema.json holds.",
+            .group = OptionGroup::Output},
+           {.name = "json",
+            .argument = "",
+            .default_value = "",
+            .help = "print a model file, to be edited and used as FILE.json",
+            .details = "Without MODEL: the list as JSON; with --kinds: the kinds as JSON.",
+            .group = OptionGroup::Output}},
+      .common = {"operators", "set", "kinds", "json"},
+      .examples = {{"pipesim models", "the zoo"},
+                   {"pipesim models bert-large:batch=32 --operators",
+                    "each operator of a model of another size"},
+                   {"pipesim models gpt --set layers=2 --set hidden=384", "options one by one"},
+                   {"pipesim models gpt3-1.3b --operator layer1.ffn1 --split 'b/2 o/4'",
+                    "which loops run on which devices, and what they share"},
+                   {"pipesim models --kinds linear", "what a linear operator may say in a model file"},
+                   {"pipesim models resnet50 --json > my.model.json", "a model file to start from"}},
+      .run = run_models};
 }
 
 }  // namespace pipesim
