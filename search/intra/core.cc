@@ -1,0 +1,63 @@
+#include "search/intra/core.h"
+
+#include <algorithm>
+
+namespace pipesim {
+
+IntraCore::IntraCore(const IntraModel& model) {
+  std::vector<std::uint32_t> number(model.nodes.size(), 0);
+  for (std::uint32_t i = 0; i < model.nodes.size(); ++i) {
+    const IntraModel::Node& from = model.nodes[i];
+    if (!from.left) continue;
+    number[i] = static_cast<std::uint32_t>(nodes.size());
+    Node node{i, costs.size(), static_cast<std::uint32_t>(from.cost.size()), {}, {}};
+    costs.insert(costs.end(), from.cost.begin(), from.cost.end());
+    for (const IntraModel::Part& part : from.parts)
+      node.parts.push_back({part.begin, part.end, {part.usage.begin(), part.usage.end()}});
+    nodes.push_back(std::move(node));
+  }
+  capacity.assign(model.capacity.begin(), model.capacity.end());
+  for (const IntraModel::Edge& edge : model.edges) {
+    if (!edge.left) continue;
+    const std::uint32_t a = number[edge.a], b = number[edge.b];
+    const std::size_t rows_of = nodes[a].size, columns = nodes[b].size;
+    const std::size_t to_a = messages, to_b = messages + rows_of;
+    messages += rows_of + columns;
+    const auto e = static_cast<std::uint32_t>(num_edges++);
+    nodes[b].sides.push_back({e, a, false, tables.size(), to_b, to_a});
+    tables.insert(tables.end(), edge.cost.begin(), edge.cost.end());
+    nodes[a].sides.push_back({e, b, true, tables.size(), to_a, to_b});
+    for (std::size_t y = 0; y < columns; ++y) {
+      for (std::size_t x = 0; x < rows_of; ++x) tables.push_back(edge.cost[x * columns + y]);
+    }
+  }
+  for (Node& node : nodes) std::ranges::sort(node.sides, {}, &Side::other);
+}
+
+double IntraCore::cost(const std::vector<std::uint32_t>& choice) const {
+  double sum = 0;
+  for (std::uint32_t i = 0; i < nodes.size(); ++i) {
+    sum += costs[nodes[i].first + choice[i]];
+    for (const Side& side : nodes[i].sides) {
+      if (side.first) sum += tables[side.table + choice[side.other] * nodes[i].size + choice[i]];
+    }
+  }
+  return sum;
+}
+
+void IntraCore::add_usage(std::uint32_t node, std::uint32_t strategy, double sign,
+                          std::span<double> used) const {
+  for (const Part& part : nodes[node].parts) {
+    const double usage = sign * part.usage[strategy];
+    if (usage == 0) continue;
+    for (std::uint32_t r = part.begin; r < part.end; ++r) used[r] += usage;
+  }
+}
+
+double IntraCore::overuse(std::span<const double> used) const {
+  double worst = -kNever;
+  for (std::size_t r = 0; r < used.size(); ++r) worst = std::max(worst, used[r] - capacity[r]);
+  return worst;
+}
+
+}  // namespace pipesim

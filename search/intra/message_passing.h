@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "search/intra/core.h"
+
+namespace pipesim {
+
+/// Bounds a core from below: multipliers price the rows, and what is left, a pairwise model, is bounded by
+/// sequential tree-reweighted message passing (Kolmogorov 2006, in the form of SRMP, Kolmogorov 2015). A
+/// message takes cost from an edge and gives it to a node. Any multipliers and messages give a bound.
+class MessagePassing {
+ public:
+  explicit MessagePassing(const IntraCore& core);
+
+  /// By row, 0 or more.
+  void set_multipliers(const std::vector<double>& multipliers);
+  [[nodiscard]] const std::vector<double>& multipliers() const { return multipliers_; }
+  /// Passes over all nodes in ascending order, then in descending order; the bound after it. It never falls.
+  double forward() { return pass(true); }
+  double backward() { return pass(false); }
+  /// What the trees of the last pass use in each row, at their minima: the bound's supergradient is that minus
+  /// the capacity.
+  void usage_of_minima(std::vector<double>& used);
+  /// A choice that follows the last pass against its direction.
+  void round(std::vector<std::uint32_t>& choice);
+  /// Costs of the node's strategies with what its edges gave; prices are in.
+  [[nodiscard]] const std::vector<double>& reduced_costs() const { return reduced_; }
+  [[nodiscard]] const std::vector<double>& messages() const { return messages_; }
+  void set_messages(const std::vector<double>& messages) { messages_ = messages; }
+  [[nodiscard]] const std::vector<double>& priced_costs() const { return priced_; }
+
+ private:
+  double pass(bool ascending);
+  [[nodiscard]] bool before(std::uint32_t i, std::uint32_t j) const { return ascending_ ? i < j : j < i; }
+
+  const IntraCore& core_;
+  std::vector<double> multipliers_, priced_, messages_, reduced_, share_, weight_;
+  double paid_ = 0;  // the capacities at their prices
+  bool ascending_ = true;
+};
+
+}  // namespace pipesim
