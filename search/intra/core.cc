@@ -4,13 +4,13 @@
 
 namespace pipesim {
 
-IntraCore::IntraCore(const IntraModel& model) {
+IntraCore::IntraCore(const IntraModel& model) : time(model.time), constant(model.constant) {
   std::vector<std::uint32_t> number(model.nodes.size(), 0);
   for (std::uint32_t i = 0; i < model.nodes.size(); ++i) {
     const IntraModel::Node& from = model.nodes[i];
     if (!from.left) continue;
     number[i] = static_cast<std::uint32_t>(nodes.size());
-    Node node{i, costs.size(), static_cast<std::uint32_t>(from.cost.size()), {}, {}};
+    Node node{i, costs.size(), static_cast<std::uint32_t>(from.cost.size()), {}, {}, from.strategy};
     costs.insert(costs.end(), from.cost.begin(), from.cost.end());
     for (const IntraModel::Part& part : from.parts)
       node.parts.push_back({part.begin, part.end, {part.usage.begin(), part.usage.end()}});
@@ -43,6 +43,20 @@ double IntraCore::cost(const std::vector<std::uint32_t>& choice) const {
     }
   }
   return sum;
+}
+
+std::vector<std::uint32_t> IntraCore::choice_of(const IntraAnswer& answer) const {
+  std::vector<std::uint32_t> choice;
+  for (const Node& node : nodes) {
+    const auto at = std::ranges::lower_bound(node.strategy, answer[node.number]);
+    choice.push_back(static_cast<std::uint32_t>(
+        std::min<std::ptrdiff_t>(at - node.strategy.begin(), static_cast<std::ptrdiff_t>(node.size) - 1)));
+  }
+  return choice;
+}
+
+void IntraCore::put(const std::vector<std::uint32_t>& choice, IntraAnswer& answer) const {
+  for (std::size_t i = 0; i < nodes.size(); ++i) answer[nodes[i].number] = nodes[i].strategy[choice[i]];
 }
 
 void IntraCore::add_usage(std::uint32_t node, std::uint32_t strategy, double sign,

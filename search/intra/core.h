@@ -27,13 +27,16 @@ struct IntraCore {
     std::size_t first = 0;     ///< of costs
     std::uint32_t size = 0;    ///< strategies
     std::vector<Part> parts;
-    std::vector<Side> sides;  ///< in ascending order of the others
+    std::vector<Side> sides;              ///< in ascending order of the others
+    std::vector<std::uint32_t> strategy;  ///< numbers in the instance
   };
 
   std::vector<Node> nodes;
   std::vector<double> costs;     ///< of all nodes' strategies
   std::vector<double> tables;    ///< of all edges, from both sides
-  std::vector<double> capacity;  ///< by row
+  std::vector<double> capacity;    ///< by row
+  std::vector<std::int64_t> time;  ///< by row, see IntraModel
+  double constant = 0;             ///< belongs to every choice's cost, but cost() is without it
   std::size_t messages = 0;      ///< entries of an array with one for each strategy of each end of each edge
   std::size_t num_edges = 0;
 
@@ -41,6 +44,9 @@ struct IntraCore {
 
   [[nodiscard]] std::size_t rows() const { return capacity.size(); }
   [[nodiscard]] double cost(const std::vector<std::uint32_t>& choice) const;
+  /// The strategies of the nodes, from and to those of the instance.
+  [[nodiscard]] std::vector<std::uint32_t> choice_of(const IntraAnswer& answer) const;
+  void put(const std::vector<std::uint32_t>& choice, IntraAnswer& answer) const;
   /// Adds `sign` times what the node uses.
   void add_usage(std::uint32_t node, std::uint32_t strategy, double sign, std::span<double> used) const;
   /// How much more is used than may be, at the worst row; 0 or less: nowhere.

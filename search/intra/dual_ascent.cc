@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/base/deadline.h"
+
 namespace pipesim {
 namespace {
 
@@ -31,7 +33,7 @@ void DualAscent::start(const std::vector<double>& multipliers) {
 }
 
 void DualAscent::run(std::size_t rounds, double aim) {
-  for (std::size_t round = 0; round < rounds; ++round) {
+  for (std::size_t round = 0; round < rounds && !is_late(); ++round) {
     const double bound = passing_.forward();
     passing_.usage_of_minima(used_);
     step(bound, aim);

@@ -21,6 +21,7 @@ class DualAscent {
 
   [[nodiscard]] double bound() const { return best_; }
   [[nodiscard]] const std::vector<double>& best_multipliers() const { return best_multipliers_; }
+  [[nodiscard]] const std::vector<double>& best_messages() const { return best_messages_; }
   [[nodiscard]] MessagePassing& messages() { return passing_; }
   /// Whether the last steps gained next to nothing.
   [[nodiscard]] bool stalled() const { return stalled_; }

@@ -1,6 +1,8 @@
 #include "search/intra/message_passing.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 namespace pipesim {
 namespace {
@@ -27,6 +29,7 @@ MessagePassing::MessagePassing(const IntraCore& core)
       messages_(core.messages, 0),
       reduced_(core.costs),
       share_(core.nodes.size(), 0),
+      least_(core.nodes.size(), 0),
       weight_(core.costs.size(), 0) {}
 
 void MessagePassing::set_multipliers(const std::vector<double>& multipliers) {
@@ -70,6 +73,7 @@ double MessagePassing::pass(bool ascending) {
     const double least = *std::min_element(reduced, reduced + node.size);
     const double share = 1.0 / static_cast<double>(std::max<std::size_t>({earlier, later, 1}));
     share_[i] = share;
+    least_[i] = least;
     bound += least * (1 - share * static_cast<double>(later));
     if (later == 0) continue;
     for (const IntraCore::Side& side : node.sides) {
@@ -79,6 +83,13 @@ double MessagePassing::pass(bool ascending) {
     }
   }
   return bound;
+}
+
+double MessagePassing::rounding(double bound) const {
+  // Every cost enters through a sum over rows, edges and nodes, and each addition loses half a unit in the last
+  // place of at most the largest sum.
+  const auto terms = static_cast<double>(core_.rows() + core_.num_edges + core_.nodes.size() + 64);
+  return terms * std::numeric_limits<double>::epsilon() * (std::abs(bound) + paid_);
 }
 
 void MessagePassing::usage_of_minima(std::vector<double>& used) {

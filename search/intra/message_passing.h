@@ -25,18 +25,24 @@ class MessagePassing {
   void usage_of_minima(std::vector<double>& used);
   /// A choice that follows the last pass against its direction.
   void round(std::vector<std::uint32_t>& choice);
-  /// Costs of the node's strategies with what its edges gave; prices are in.
-  [[nodiscard]] const std::vector<double>& reduced_costs() const { return reduced_; }
+  /// By how much the bound rises at least when a node must take a strategy, over what it was before the last
+  /// pass. Multipliers have not changed since then.
+  [[nodiscard]] double rise(std::uint32_t node, std::uint32_t strategy) const {
+    return reduced_[core_.nodes[node].first + strategy] - least_[node];
+  }
+  /// What the rounding of doubles may have added to a bound.
+  [[nodiscard]] double rounding(double bound) const;
+  /// Of the minima that usage_of_minima() followed: how often a strategy was in them.
+  [[nodiscard]] const std::vector<double>& weights() const { return weight_; }
   [[nodiscard]] const std::vector<double>& messages() const { return messages_; }
   void set_messages(const std::vector<double>& messages) { messages_ = messages; }
-  [[nodiscard]] const std::vector<double>& priced_costs() const { return priced_; }
 
  private:
   double pass(bool ascending);
   [[nodiscard]] bool before(std::uint32_t i, std::uint32_t j) const { return ascending_ ? i < j : j < i; }
 
   const IntraCore& core_;
-  std::vector<double> multipliers_, priced_, messages_, reduced_, share_, weight_;
+  std::vector<double> multipliers_, priced_, messages_, reduced_, share_, least_, weight_;
   double paid_ = 0;  // the capacities at their prices
   bool ascending_ = true;
 };

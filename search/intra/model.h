@@ -50,6 +50,7 @@ struct IntraModel {
   std::vector<Vanished> vanished;      ///< in order
   bool infeasible = false;
 
+  IntraModel() = default;
   /// Throws InputError where the usage of no choice can be within the limit.
   explicit IntraModel(const IntraInstance& instance);
 

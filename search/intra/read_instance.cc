@@ -235,14 +235,14 @@ class InstanceReader : public RowReader {
         return row_.push_back(whole_number(value, integer, whole, kLargestUsage));
       case Section::AlpaNodes:
       case Section::AlpaEdges:
-        if (!(value >= 0)) refuse(fmt::format("found {}, allowed: 0 or more", value));
         value = std::round(value * kPartsOfAlpasCost);
+        if (!(value > -static_cast<double>(kForbidden)))
+          refuse(fmt::format("found {}, allowed: more than -10^12", value / kPartsOfAlpasCost));
         return row_.push_back(value < static_cast<double>(kForbidden) ? static_cast<std::int64_t>(value)
                                                                       : kForbidden);
       default:
-        return row_.push_back(
-            std::min(kForbidden, whole_number(value, integer, whole || value >= static_cast<double>(kForbidden),
-                                              std::numeric_limits<std::int64_t>::max())));
+        if (value >= static_cast<double>(kForbidden)) return row_.push_back(kForbidden);
+        return row_.push_back(whole_number(value, integer, whole, kForbidden, 1 - kForbidden));
     }
   }
 
@@ -301,10 +301,10 @@ class InstanceReader : public RowReader {
   }
 
   [[nodiscard]] std::int64_t whole_number(double value, std::int64_t integer, bool whole,
-                                          std::int64_t most) const {
-    if (!whole || integer < 0 || integer > most)
-      refuse(fmt::format("found {}, allowed: whole numbers from 0 to {}",
-                         whole ? fmt::format("{}", integer) : fmt::format("{}", value), most));
+                                          std::int64_t most, std::int64_t least = 0) const {
+    if (!whole || integer < least || integer > most)
+      refuse(fmt::format("found {}, allowed: whole numbers from {} to {}",
+                         whole ? fmt::format("{}", integer) : fmt::format("{}", value), least, most));
     return integer;
   }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/base/deadline.h"
+
 namespace pipesim {
 namespace {
 
@@ -31,7 +33,7 @@ void TreeMoves::set(const std::vector<std::uint32_t>& choice) {
 
 void TreeMoves::run(std::uint64_t work, double temperature, double tolerance) {
   const std::uint64_t until = work_ + work;
-  while (work_ < until) try_move(temperature, tolerance);
+  while (work_ < until && !is_late()) try_move(temperature, tolerance);
 }
 
 void TreeMoves::visit(std::uint32_t node, const IntraCore::Side* parent, std::uint32_t parent_node) {

@@ -1,0 +1,169 @@
+#include "search/intra/solve.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "search/intra/check_answer.h"
+#include "search/intra/elimination.h"
+#include "search/intra/improver.h"
+#include "search/intra/prover.h"
+#include "search/intra/reductions.h"
+#include "search/worker_threads.h"
+#include "sim/base/deadline.h"
+#include "sim/base/errors.h"
+
+namespace pipesim {
+namespace {
+
+// Entries of a table: at most 80 MB.
+constexpr std::size_t kLargestTable = 10'000'000;
+// Entries of tables that each worker reads in a round: some tens of milliseconds.
+constexpr std::uint64_t kWorkOfRound = 40'000'000;
+constexpr std::size_t kImprovers = 3;
+
+class IntraSolver {
+ public:
+  IntraSolver(const IntraInstance& instance, const IntraSettings& settings)
+      : instance_(instance), settings_(settings), threads_(settings.threads) {}
+
+  IntraSolution run() {
+    try {
+      work();
+    } catch (const OutOfTime&) {
+      // What was found until now counts.
+    }
+    return std::move(solution_);
+  }
+
+ private:
+  void work() {
+    for (const IntraInstance::Node& node : instance_.nodes) solution_.bound += std::ranges::min(node.cost);
+    for (const IntraInstance::Edge& edge : instance_.edges) solution_.bound += std::ranges::min(edge.cost);
+    IntraModel model(instance_);
+    reduce(model);
+    if (model.infeasible) {
+      solution_.proven = true;
+      return;
+    }
+    const IntraCore core(model);
+    solution_.nodes = core.nodes.size();
+    if (core.nodes.empty()) {
+      take(model, core, {});
+      prove();
+      return;
+    }
+    if (core.rows() == 0) {
+      if (const auto choice = eliminate(core, kLargestTable)) {
+        take(model, core, *choice);
+        prove();
+        return;
+      }
+    }
+    search(model, core);
+  }
+
+  void search(const IntraModel& model, const IntraCore& core) {
+    Prover prover(model);
+    const Rng rng(settings_.seed);
+    std::vector<Improver> improvers;
+    for (std::size_t k = 0; k < kImprovers; ++k) improvers.emplace_back(core, rng.split(k));
+    Improver::Best best;
+    std::vector<std::vector<std::uint32_t>> starts;
+    std::vector<std::size_t> tasks(1 + kImprovers);
+    for (std::size_t t = 0; t < tasks.size(); ++t) tasks[t] = t;
+    for (; solution_.rounds < settings_.rounds; ++solution_.rounds) {
+      if (is_late()) return;
+      const double aim = best.excess == 0 ? best.cost + core.constant : kNever;
+      const RowPrices prices = prices_of(prover, core);
+      const double bound = prover.bound() - core.constant;
+      threads_.run(tasks, [&](std::size_t task, std::size_t) {
+        if (task == 0) {
+          prover.run(kWorkOfRound, aim);
+        } else if (!best.choice.empty()) {
+          const std::vector<std::uint32_t>* start =
+              starts.empty() ? nullptr : &starts[(task - 1) % starts.size()];
+          improvers[task - 1].run(kWorkOfRound, prices, best, start, bound);
+        }
+      });
+      const double before = aim;
+      if (!best.choice.empty()) {
+        for (const Improver& improver : improvers) {
+          if (improver.best().better_than(best)) best = improver.best();
+        }
+      }
+      starts.clear();
+      for (const RoundedAnswer& rounded : prover.rounded()) {
+        std::vector<std::uint32_t> choice = core.choice_of(rounded.answer);
+        const Improver::Best found{choice, rounded.cost - core.constant, rounded.excess};
+        if (best.choice.empty() || found.better_than(best)) best = found;
+        starts.push_back(std::move(choice));
+      }
+      std::ranges::reverse(starts);  // the newest first
+      if (best.excess == 0 && best.cost + core.constant < before) take(model, core, best.choice);
+      note_bound(prover);
+      if (settings_.progress)
+        settings_.progress({solution_.found, solution_.cost, solution_.bound, solution_.nodes,
+                            solution_.rounds + 1});
+      if (prover.finished() && !is_late()) {
+        prove();
+        return;
+      }
+    }
+  }
+
+  static RowPrices prices_of(const Prover& prover, const IntraCore& core) {
+    std::vector<RowPrices::Price> prices;
+    for (const auto& [time, price] : prover.multipliers()) {
+      const auto row = std::ranges::lower_bound(core.time, time);
+      prices.emplace_back(static_cast<std::uint32_t>(row - core.time.begin()), price);
+    }
+    return RowPrices(std::move(prices));
+  }
+
+  void take(const IntraModel& model, const IntraCore& core, const std::vector<std::uint32_t>& choice) {
+    IntraAnswer answer(instance_.nodes.size(), 0);
+    core.put(choice, answer);
+    model.restore(answer);
+    const CheckedAnswer checked = check_answer(instance_, answer);
+    if (!checked.feasible()) throw InternalError("the solver's answer breaks a rule: " + checked.broken);
+    if (solution_.found && checked.cost >= solution_.cost) return;
+    solution_.found = true;
+    solution_.answer = std::move(answer);
+    solution_.cost = checked.cost;
+  }
+
+  void prove() {
+    solution_.proven = true;
+    if (solution_.found) solution_.bound = solution_.cost;
+  }
+
+  // Costs are whole numbers.
+  void note_bound(const Prover& prover) {
+    solution_.parts = prover.parts();
+    const double bound = prover.bound();
+    if (!(bound > -kNever)) return;
+    WideCost whole = solution_.found ? solution_.cost : 0;
+    if (bound < kNever) whole = static_cast<WideCost>(std::ceil(bound));
+    if (solution_.found) whole = std::min(whole, solution_.cost);
+    solution_.bound = std::max(solution_.bound, whole);
+  }
+
+  const IntraInstance& instance_;
+  const IntraSettings& settings_;
+  WorkerThreads threads_;
+  IntraSolution solution_;
+};
+
+}  // namespace
+
+double IntraSolution::gap() const {
+  if (!found || cost == bound) return 0;
+  return static_cast<double>(cost - bound) / static_cast<double>(cost);
+}
+
+IntraSolution solve(const IntraInstance& instance, const IntraSettings& settings) {
+  return IntraSolver(instance, settings).run();
+}
+
+}  // namespace pipesim
