@@ -34,6 +34,28 @@ IntraCore::IntraCore(const IntraModel& model) : time(model.time), constant(model
   for (Node& node : nodes) std::ranges::sort(node.sides, {}, &Side::other);
 }
 
+std::vector<double> IntraCore::messages_from(const IntraCore& other, const std::vector<double>& from) const {
+  std::vector<double> to(messages, 0);
+  std::size_t j = 0;
+  for (const Node& node : nodes) {
+    while (j < other.nodes.size() && other.nodes[j].number < node.number) ++j;
+    if (j == other.nodes.size() || other.nodes[j].number != node.number) continue;
+    const Node& old = other.nodes[j];
+    std::size_t k = 0;  // the sides of both ascend
+    for (const Side& side : node.sides) {
+      const std::uint32_t end = nodes[side.other].number;
+      while (k < old.sides.size() && other.nodes[old.sides[k].other].number < end) ++k;
+      if (k == old.sides.size() || other.nodes[old.sides[k].other].number != end) continue;
+      for (std::size_t x = 0; x < node.size; ++x) {
+        const auto label = std::ranges::lower_bound(old.strategy, node.strategy[x]);
+        if (label != old.strategy.end() && *label == node.strategy[x])
+          to[side.own + x] = from[old.sides[k].own + static_cast<std::size_t>(label - old.strategy.begin())];
+      }
+    }
+  }
+  return to;
+}
+
 double IntraCore::cost(const std::vector<std::uint32_t>& choice) const {
   double sum = 0;
   for (std::uint32_t i = 0; i < nodes.size(); ++i) {

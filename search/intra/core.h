@@ -43,6 +43,10 @@ struct IntraCore {
   explicit IntraCore(const IntraModel& model);
 
   [[nodiscard]] std::size_t rows() const { return capacity.size(); }
+  /// Messages of another core with the same nodes and strategies, or more, as far as they are of edges that are
+  /// here too; the rest is 0.
+  [[nodiscard]] std::vector<double> messages_from(const IntraCore& other,
+                                                  const std::vector<double>& messages) const;
   [[nodiscard]] double cost(const std::vector<std::uint32_t>& choice) const;
   /// The strategies of the nodes, from and to those of the instance.
   [[nodiscard]] std::vector<std::uint32_t> choice_of(const IntraAnswer& answer) const;

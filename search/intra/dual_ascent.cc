@@ -19,17 +19,25 @@ constexpr std::size_t kStalledRounds = 200;
 
 }  // namespace
 
-DualAscent::DualAscent(const IntraCore& core) : core_(core), passing_(core) { start({}); }
+DualAscent::DualAscent(const IntraCore& core) : core_(core), passing_(core) {
+  start(std::vector<double>(core.rows(), 0), std::vector<double>(core.messages, 0));
+}
 
-void DualAscent::start(const std::vector<double>& multipliers) {
-  multipliers_ = multipliers.empty() ? std::vector<double>(core_.rows(), 0) : multipliers;
-  best_multipliers_ = multipliers_;
-  passing_.set_multipliers(multipliers_);
+void DualAscent::start(const std::vector<double>& multipliers, const std::vector<double>& messages) {
+  best_multipliers_ = multipliers;
+  best_messages_ = messages;
+  go_back_to_best();
   best_ = best_at_check_ = -kNever;
   average_.clear();
   level_ = 0;
   since_ = rounds_ = 0;
   stalled_ = false;
+}
+
+void DualAscent::go_back_to_best() {
+  multipliers_ = best_multipliers_;
+  passing_.set_multipliers(multipliers_);
+  passing_.set_messages(best_messages_);
 }
 
 void DualAscent::run(std::size_t rounds, double aim) {
@@ -60,9 +68,7 @@ void DualAscent::step(double bound, double aim) {
   } else if (++since_ > kPatience) {
     since_ = 0;
     level_ *= kCloser;
-    multipliers_ = best_multipliers_;
-    passing_.set_multipliers(multipliers_);
-    passing_.set_messages(best_messages_);
+    go_back_to_best();
     return;
   }
   if (average_.empty()) average_ = used_;

@@ -14,8 +14,10 @@ class DualAscent {
  public:
   explicit DualAscent(const IntraCore& core);
 
-  /// Begins again with these multipliers.
-  void start(const std::vector<double>& multipliers);
+  /// Begins again with these multipliers, and with messages.
+  void start(const std::vector<double>& multipliers, const std::vector<double>& messages);
+  /// Sets messages() to the multipliers and messages of the best bound.
+  void go_back_to_best();
   /// So many passes in each direction. `aim`: a cost that is known to be reached, or infinity.
   void run(std::size_t rounds, double aim);
 

@@ -63,14 +63,18 @@ void Prover::take_next(double aim) {
 }
 
 void Prover::prepare(Current& current) const {
-  current.core = std::make_unique<IntraCore>(current.part.model);
+  current.core = std::make_shared<IntraCore>(current.part.model);
   current.ascent = std::make_unique<DualAscent>(*current.core);
   std::vector<double> multipliers(current.core->rows(), 0);
   for (std::size_t r = 0; r < multipliers.size(); ++r) {
     const auto known = current.part.multipliers.find(current.core->time[r]);
     if (known != current.part.multipliers.end()) multipliers[r] = known->second;
   }
-  current.ascent->start(multipliers);
+  const Open& part = current.part;
+  current.ascent->start(multipliers, part.core ? current.core->messages_from(*part.core, part.messages)
+                                               : std::vector<double>(current.core->messages, 0));
+  current.part.core = nullptr;
+  current.part.messages = {};
   current.weights.assign(current.core->costs.size(), 0);
   current.chunks = 0;
 }
@@ -125,8 +129,7 @@ bool Prover::shrink(double aim) {
   constexpr double kCloserBy = 0.9;
   if (now.bound_at_shrink > -kNever && gap > kCloserBy * (aim - now.bound_at_shrink)) return false;
   MessagePassing& messages = now.ascent->messages();
-  messages.set_multipliers(now.ascent->best_multipliers());
-  messages.set_messages(now.ascent->best_messages());
+  now.ascent->go_back_to_best();
   messages.forward();
   const double before = messages.backward();
   messages.forward();
@@ -141,8 +144,12 @@ bool Prover::shrink(double aim) {
   }
   now.bound_at_shrink = now.part.bound;
   constexpr double kWorthwhile = 0.02;  // of all strategies
-  if (static_cast<double>(dropped) < kWorthwhile * static_cast<double>(now.core->costs.size()) || dropped == 0)
+  if (static_cast<double>(dropped) < kWorthwhile * static_cast<double>(now.core->costs.size()) || dropped == 0) {
+    now.ascent->go_back_to_best();
     return false;
+  }
+  now.part.core = now.core;
+  now.part.messages = now.ascent->best_messages();
   IntraModel& model = now.part.model;
   for (std::uint32_t i = 0; i < kept.size(); ++i) {
     if (std::ranges::count(kept[i], true) == 0) model.infeasible = true;
@@ -159,7 +166,7 @@ bool Prover::shrink(double aim) {
 
 void Prover::branch(double aim) {
   Current& now = *current_;
-  const IntraCore& core = *now.core;
+  const IntraCore& core = *now.core;  // the parts keep it
   // Where the trees agree least.
   double most = -1;
   std::uint32_t node = 0;
@@ -171,12 +178,14 @@ void Prover::branch(double aim) {
     if (core.nodes[i].size > 1 && disagreement > most) most = disagreement, node = i, taken = top;
   }
   Open part = std::move(now.part);
+  part.core = now.core;
+  part.messages = now.ascent->best_messages();
   const std::uint32_t number = core.nodes.empty() ? 0 : core.nodes[node].number;
   const std::size_t size = core.nodes.empty() ? 0 : core.nodes[node].size;
   current_.reset();
   if (most < 0) return;
   for (const bool with : {true, false}) {
-    Open child{part.model, part.bound, part.multipliers, part.depth + 1};
+    Open child{part.model, part.bound, part.multipliers, part.depth + 1, part.core, part.messages};
     std::vector<bool> kept(size, !with);
     kept[taken] = with;
     child.model.keep(number, kept);

@@ -27,6 +27,8 @@ class Prover {
     double bound = -kNever;  ///< with the model's constant
     std::map<std::int64_t, double> multipliers;  ///< by time
     std::size_t depth = 0;
+    std::shared_ptr<const IntraCore> core = {};  ///< that the messages belong to
+    std::vector<double> messages = {};
   };
 
   explicit Prover(const IntraModel& model);
@@ -48,7 +50,7 @@ class Prover {
  private:
   struct Current {
     Open part;
-    std::unique_ptr<IntraCore> core;
+    std::shared_ptr<IntraCore> core;
     std::unique_ptr<DualAscent> ascent;
     std::vector<double> weights;  // averages, of all strategies
     std::size_t chunks = 0;
