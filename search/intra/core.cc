@@ -1,6 +1,8 @@
 #include "search/intra/core.h"
 
 #include <algorithm>
+#include <bit>
+#include <unordered_map>
 
 namespace pipesim {
 
@@ -17,6 +19,24 @@ IntraCore::IntraCore(const IntraModel& model) : time(model.time), constant(model
     nodes.push_back(std::move(node));
   }
   capacity.assign(model.capacity.begin(), model.capacity.end());
+  // Layers are alike, and so are their tables: each is stored once, which keeps more of them in the cache.
+  std::unordered_multimap<std::size_t, std::size_t> places;
+  const auto place_of = [&](const std::vector<double>& table) {
+    std::size_t hash = table.size();
+    for (const double cost : table) hash = hash * 0x9e3779b97f4a7c15U + std::bit_cast<std::uint64_t>(cost) + (hash >> 29);
+    const auto [first, last] = places.equal_range(hash);
+    for (auto at = first; at != last; ++at) {
+      const std::size_t place = at->second;
+      if (place + table.size() <= tables.size() &&
+          std::equal(table.begin(), table.end(), tables.begin() + static_cast<std::ptrdiff_t>(place)))
+        return place;
+    }
+    const std::size_t place = tables.size();
+    places.emplace(hash, place);
+    tables.insert(tables.end(), table.begin(), table.end());
+    return place;
+  };
+  std::vector<double> across;
   for (const IntraModel::Edge& edge : model.edges) {
     if (!edge.left) continue;
     const std::uint32_t a = number[edge.a], b = number[edge.b];
@@ -24,12 +44,13 @@ IntraCore::IntraCore(const IntraModel& model) : time(model.time), constant(model
     const std::size_t to_a = messages, to_b = messages + rows_of;
     messages += rows_of + columns;
     const auto e = static_cast<std::uint32_t>(num_edges++);
-    nodes[b].sides.push_back({e, a, false, tables.size(), to_b, to_a});
-    tables.insert(tables.end(), edge.cost.begin(), edge.cost.end());
-    nodes[a].sides.push_back({e, b, true, tables.size(), to_a, to_b});
+    across.clear();
     for (std::size_t y = 0; y < columns; ++y) {
-      for (std::size_t x = 0; x < rows_of; ++x) tables.push_back(edge.cost[x * columns + y]);
+      for (std::size_t x = 0; x < rows_of; ++x) across.push_back(edge.cost[x * columns + y]);
     }
+    nodes[b].sides.push_back({e, a, false, place_of(edge.cost), to_b, to_a});
+    nodes[a].sides.push_back({e, b, true, place_of(across), to_a, to_b});
+    cells += edge.cost.size();
   }
   for (Node& node : nodes) std::ranges::sort(node.sides, {}, &Side::other);
 }

@@ -33,7 +33,8 @@ struct IntraCore {
 
   std::vector<Node> nodes;
   std::vector<double> costs;     ///< of all nodes' strategies
-  std::vector<double> tables;    ///< of all edges, from both sides
+  std::vector<double> tables;    ///< of all edges, from both sides, equal ones once
+  std::size_t cells = 0;         ///< entries of all edges' tables
   std::vector<double> capacity;    ///< by row
   std::vector<std::int64_t> time;  ///< by row, see IntraModel
   double constant = 0;             ///< belongs to every choice's cost, but cost() is without it

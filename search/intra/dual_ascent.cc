@@ -10,10 +10,10 @@ namespace {
 
 constexpr double kFirstLevel = 0.1;       // of the bound, where no cost is known to be reached
 constexpr double kOfGap = 0.1;            // the first level, where one is
-constexpr std::size_t kPatience = 20;     // rounds without a better bound before the level comes closer
-constexpr double kCloser = 0.7;           // how much
+constexpr std::size_t kPatience = 5;      // rounds without a better bound before the level comes closer
+constexpr double kCloser = 0.5;           // how much
 constexpr double kFarther = 1.1;          // and how much farther when it is reached
-constexpr double kNewest = 0.1;           // the newest supergradient's share of the average
+constexpr double kNewest = 0.3;           // the newest supergradient's share of the average
 constexpr double kStalledGain = 1e-7;     // of the bound, in kStalledRounds rounds
 constexpr std::size_t kStalledRounds = 200;
 

@@ -83,7 +83,7 @@ void Prover::ascend(double aim) {
   Current& now = *current_;
   const double aim_here = aim < kNever ? aim - now.core->constant : aim;
   now.ascent->run(kRoundsAtATime, aim_here);
-  work_ += 2 * kRoundsAtATime * (now.core->tables.size() + now.core->costs.size() + now.core->rows());
+  work_ += 2 * kRoundsAtATime * (2 * now.core->cells + now.core->costs.size() + now.core->rows());
   ++now.chunks;
   MessagePassing& messages = now.ascent->messages();
   constexpr double kNewest = 0.2;

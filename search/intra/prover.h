@@ -45,6 +45,7 @@ class Prover {
   /// Multipliers of the first part, by time.
   [[nodiscard]] const std::map<std::int64_t, double>& multipliers() const { return first_multipliers_; }
   [[nodiscard]] const std::vector<RoundedAnswer>& rounded() const { return rounded_; }
+  /// Of the part that it works on: strategies of all nodes that are left.
   [[nodiscard]] std::size_t strategies_left() const;
 
  private:

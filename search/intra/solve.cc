@@ -103,8 +103,7 @@ class IntraSolver {
       if (best.excess == 0 && best.cost + core.constant < before) take(model, core, best.choice);
       note_bound(prover);
       if (settings_.progress)
-        settings_.progress({solution_.found, solution_.cost, solution_.bound, solution_.nodes,
-                            solution_.rounds + 1});
+        settings_.progress({solution_.found, solution_.cost, solution_.bound, prover.strategies_left(), solution_.parts, solution_.rounds + 1});
       if (prover.finished() && !is_late()) {
         prove();
         return;

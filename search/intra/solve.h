@@ -15,8 +15,9 @@ struct IntraProgress {
   bool found = false;        ///< an answer that breaks no rule
   WideCost cost = 0;         ///< of the best answer
   WideCost bound = 0;        ///< no answer costs less
-  std::size_t nodes = 0;     ///< that the reductions left
-  std::uint64_t rounds = 0;  ///< done
+  std::size_t strategies = 0;  ///< that may still be in a better answer, of the part that is looked at
+  std::size_t parts = 0;       ///< of branch and bound
+  std::uint64_t rounds = 0;    ///< done
 };
 
 struct IntraSettings {

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <algorithm>
+#include <optional>
+
+#include "search/intra/check_answer.h"
+#include "search/intra/instance.h"
+#include "sim/base/rng.h"
+
+namespace pipesim {
+
+/// With few and small costs, so that many are equal; some forbid.
+inline IntraInstance random_instance(Rng& rng, std::size_t most_nodes, std::size_t most_strategies) {
+  IntraInstance instance;
+  const std::size_t nodes = 1 + rng.below(most_nodes);
+  const bool with_usage = rng.below(4) > 0;
+  const std::uint64_t range = rng.below(2) == 0 ? 5 : 1000;
+  const std::uint64_t forbids = rng.below(5);  // in 20
+  const auto cost = [&] {
+    return rng.below(20) < forbids ? kForbidden : static_cast<std::int64_t>(rng.below(range)) - 2;
+  };
+  std::int64_t sum = 0;
+  for (std::size_t i = 0; i < nodes; ++i) {
+    IntraInstance::Node node;
+    node.begin = rng.between(0, 6);
+    node.end = node.begin + rng.between(0, 5);
+    const std::size_t strategies = 1 + rng.below(most_strategies);
+    for (std::size_t s = 0; s < strategies; ++s) {
+      node.cost.push_back(cost());
+      node.usage.push_back(with_usage ? rng.between(0, 9) : 0);
+    }
+    sum += node.usage[0];
+    instance.nodes.push_back(std::move(node));
+  }
+  const std::size_t edges = nodes > 1 ? rng.below(3 * nodes) : 0;
+  for (std::size_t e = 0; e < edges; ++e) {
+    IntraInstance::Edge edge{static_cast<std::uint32_t>(rng.below(nodes)),
+                             static_cast<std::uint32_t>(rng.below(nodes)),
+                             {}};
+    const std::size_t rows = instance.nodes[edge.a].cost.size();
+    const std::size_t columns = instance.nodes[edge.b].cost.size();
+    // Some allow one strategy beside each of the other's, as aliases do.
+    const bool alias = rng.below(4) == 0;
+    for (std::size_t c = 0; c < rows * columns; ++c)
+      edge.cost.push_back(alias ? (c % columns == c / columns % columns ? 0 : kForbidden) : cost());
+    instance.edges.push_back(std::move(edge));
+  }
+  instance.limit = rng.between(0, std::max<std::int64_t>(sum, 4));
+  return instance;
+}
+
+/// Looks at all answers. None where all of them break a rule.
+inline std::optional<WideCost> least_cost(const IntraInstance& instance) {
+  std::optional<WideCost> least;
+  IntraAnswer answer(instance.nodes.size(), 0);
+  for (std::size_t i = 0; i < answer.size();) {
+    const CheckedAnswer checked = check_answer(instance, answer);
+    if (checked.feasible() && (!least || checked.cost < *least)) least = checked.cost;
+    for (i = 0; i < answer.size(); ++i) {
+      if (++answer[i] < instance.nodes[i].cost.size()) break;
+      answer[i] = 0;
+    }
+  }
+  return least;
+}
+
+}  // namespace pipesim
