@@ -23,8 +23,7 @@ std::string to_string(WideCost cost) {
 }
 
 CheckedAnswer check_answer(const IntraInstance& instance, const IntraAnswer& answer) {
-  if (answer.size() != instance.nodes.size())
-    throw InternalError("an answer needs a strategy for each node");
+  if (answer.size() != instance.nodes.size()) throw InternalError("an answer needs a strategy for each node");
   CheckedAnswer checked;
   std::map<std::int64_t, WideCost> changes;  // of usage, by time
   for (std::size_t i = 0; i < answer.size(); ++i) {

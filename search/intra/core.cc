@@ -23,7 +23,8 @@ IntraCore::IntraCore(const IntraModel& model) : time(model.time), constant(model
   std::unordered_multimap<std::size_t, std::size_t> places;
   const auto place_of = [&](const std::vector<double>& table) {
     std::size_t hash = table.size();
-    for (const double cost : table) hash = hash * 0x9e3779b97f4a7c15U + std::bit_cast<std::uint64_t>(cost) + (hash >> 29);
+    for (const double cost : table)
+      hash = hash * 0x9e3779b97f4a7c15U + std::bit_cast<std::uint64_t>(cost) + (hash >> 29);
     const auto [first, last] = places.equal_range(hash);
     for (auto at = first; at != last; ++at) {
       const std::size_t place = at->second;

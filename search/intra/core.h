@@ -18,8 +18,8 @@ struct IntraCore {
   /// One end's view of an edge.
   struct Side {
     std::uint32_t edge = 0, other = 0;
-    bool first = true;      ///< the node is the edge's first
-    std::size_t table = 0;  ///< of tables: [strategy of the other · own strategies + own strategy]
+    bool first = true;                ///< the node is the edge's first
+    std::size_t table = 0;            ///< of tables: [strategy of the other · own strategies + own strategy]
     std::size_t own = 0, others = 0;  ///< of messages: to this node, to the other one
   };
   struct Node {
@@ -32,20 +32,20 @@ struct IntraCore {
   };
 
   std::vector<Node> nodes;
-  std::vector<double> costs;     ///< of all nodes' strategies
-  std::vector<double> tables;    ///< of all edges, from both sides, equal ones once
-  std::size_t cells = 0;         ///< entries of all edges' tables
+  std::vector<double> costs;       ///< of all nodes' strategies
+  std::vector<double> tables;      ///< of all edges, from both sides, equal ones once
+  std::size_t cells = 0;           ///< entries of all edges' tables
   std::vector<double> capacity;    ///< by row
   std::vector<std::int64_t> time;  ///< by row, see IntraModel
   double constant = 0;             ///< belongs to every choice's cost, but cost() is without it
-  std::size_t messages = 0;      ///< entries of an array with one for each strategy of each end of each edge
+  std::size_t messages = 0;  ///< entries of an array with one for each strategy of each end of each edge
   std::size_t num_edges = 0;
 
   explicit IntraCore(const IntraModel& model);
 
   [[nodiscard]] std::size_t rows() const { return capacity.size(); }
-  /// Messages of another core with the same nodes and strategies, or more, as far as they are of edges that are
-  /// here too; the rest is 0.
+  /// Messages of another core with the same nodes and strategies, or more, as far as they are of edges that
+  /// are here too; the rest is 0.
   [[nodiscard]] std::vector<double> messages_from(const IntraCore& other,
                                                   const std::vector<double>& messages) const;
   [[nodiscard]] double cost(const std::vector<std::uint32_t>& choice) const;

@@ -8,13 +8,13 @@
 namespace pipesim {
 namespace {
 
-constexpr double kFirstLevel = 0.1;       // of the bound, where no cost is known to be reached
-constexpr double kOfGap = 0.1;            // the first level, where one is
-constexpr std::size_t kPatience = 5;      // rounds without a better bound before the level comes closer
-constexpr double kCloser = 0.5;           // how much
-constexpr double kFarther = 1.1;          // and how much farther when it is reached
-constexpr double kNewest = 0.3;           // the newest supergradient's share of the average
-constexpr double kStalledGain = 1e-7;     // of the bound, in kStalledRounds rounds
+constexpr double kFirstLevel = 0.1;    // of the bound, where no cost is known to be reached
+constexpr double kOfGap = 0.1;         // the first level, where one is
+constexpr std::size_t kPatience = 5;   // rounds without a better bound before the level comes closer
+constexpr double kCloser = 0.5;        // how much
+constexpr double kFarther = 1.1;       // and how much farther when it is reached
+constexpr double kNewest = 0.3;        // the newest supergradient's share of the average
+constexpr double kStalledGain = 1e-7;  // of the bound, in kStalledRounds rounds
 constexpr std::size_t kStalledRounds = 200;
 
 }  // namespace
@@ -76,7 +76,9 @@ void DualAscent::step(double bound, double aim) {
   steps_.clear();
   std::size_t peak = 0;
   bool rising = false;  // in a stretch of rows that are used too much
-  const auto over = [&](std::size_t r) { return (average_[r] - core_.capacity[r]) / (core_.capacity[r] + 1); };
+  const auto over = [&](std::size_t r) {
+    return (average_[r] - core_.capacity[r]) / (core_.capacity[r] + 1);
+  };
   const auto take = [&](std::size_t r) { steps_.push_back(r), squares += over(r) * over(r); };
   for (std::size_t r = 0; r < used_.size(); ++r) {
     average_[r] += kNewest * (used_[r] - average_[r]);

@@ -13,8 +13,8 @@ __extension__ typedef __int128 WideCost;
 /// parallelism (google/iopddl).
 inline constexpr std::int64_t kForbidden = 1'000'000'000'000'000'000;
 
-/// Choose one strategy for each node (Alpa, OSDI 2022, section 4.2). The cost is the sum over nodes and edges.
-/// At each time the usages of the nodes that are alive add up to `limit` or less.
+/// Choose one strategy for each node (Alpa, OSDI 2022, section 4.2). The cost is the sum over nodes and
+/// edges. At each time the usages of the nodes that are alive add up to `limit` or less.
 struct IntraInstance {
   /// Alive in [begin, end); never where both are equal.
   struct Node {

@@ -4,24 +4,9 @@
 #include <cmath>
 #include <limits>
 
+#include "search/intra/min_plus.h"
+
 namespace pipesim {
-namespace {
-
-// to[x] = min over y of table[y][x] − from[y].
-void collect(const double* table, const double* from, std::size_t others, std::size_t own, double* to) {
-  std::fill_n(to, own, kNever);
-  for (std::size_t y = 0; y < others; ++y) {
-    const double* row = table + y * own;
-    const double less = from[y];
-    for (std::size_t x = 0; x < own; ++x) {
-      const double cost = row[x] - less;
-      to[x] = cost < to[x] ? cost : to[x];
-    }
-  }
-}
-
-}  // namespace
-
 MessagePassing::MessagePassing(const IntraCore& core)
     : core_(core),
       multipliers_(core.rows(), 0),
@@ -63,8 +48,8 @@ double MessagePassing::pass(bool ascending) {
       double* message = messages_.data() + side.own;
       if (before(side.other, i)) {
         ++earlier;
-        collect(core_.tables.data() + side.table, messages_.data() + side.others,
-                core_.nodes[side.other].size, node.size, message);
+        min_less(core_.tables.data() + side.table, messages_.data() + side.others,
+                 core_.nodes[side.other].size, node.size, message);
       } else {
         ++later;
       }
@@ -86,8 +71,8 @@ double MessagePassing::pass(bool ascending) {
 }
 
 double MessagePassing::rounding(double bound) const {
-  // Every cost enters through a sum over rows, edges and nodes, and each addition loses half a unit in the last
-  // place of at most the largest sum.
+  // Every cost enters through a sum over rows, edges and nodes, and each addition loses half a unit in the
+  // last place of at most the largest sum.
   const auto terms = static_cast<double>(core_.rows() + core_.num_edges + core_.nodes.size() + 64);
   return terms * std::numeric_limits<double>::epsilon() * (std::abs(bound) + paid_);
 }
@@ -117,8 +102,7 @@ void MessagePassing::usage_of_minima(std::vector<double>& used) {
         std::size_t best = 0;
         double least = kNever;
         for (std::size_t y = 0; y < other.size; ++y) {
-          const double cost =
-              core_.tables[side.table + y * node.size + x] - messages_[side.others + y];
+          const double cost = core_.tables[side.table + y * node.size + x] - messages_[side.others + y];
           if (cost < least) least = cost, best = y;
         }
         weight_[other.first + best] += weight[x] * share_[side.other];
@@ -141,8 +125,7 @@ void MessagePassing::round(std::vector<std::uint32_t>& choice) {
     for (const IntraCore::Side& side : node.sides) {
       const bool known = before(i, side.other);
       const double* table = core_.tables.data() + side.table + choice[side.other] * node.size;
-      for (std::size_t x = 0; x < node.size; ++x)
-        cost[x] += known ? table[x] : messages_[side.own + x];
+      for (std::size_t x = 0; x < node.size; ++x) cost[x] += known ? table[x] : messages_[side.own + x];
     }
     choice[i] = static_cast<std::uint32_t>(std::ranges::min_element(cost) - cost.begin());
   }

@@ -20,8 +20,8 @@ class MessagePassing {
   /// Passes over all nodes in ascending order, then in descending order; the bound after it. It never falls.
   double forward() { return pass(true); }
   double backward() { return pass(false); }
-  /// What the trees of the last pass use in each row, at their minima: the bound's supergradient is that minus
-  /// the capacity.
+  /// What the trees of the last pass use in each row, at their minima: the bound's supergradient is that
+  /// minus the capacity.
   void usage_of_minima(std::vector<double>& used);
   /// A choice that follows the last pass against its direction.
   void round(std::vector<std::uint32_t>& choice);

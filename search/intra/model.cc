@@ -16,7 +16,8 @@ std::uint64_t pair_key(std::uint32_t a, std::uint32_t b) {
   return (static_cast<std::uint64_t>(std::min(a, b)) << 32) | std::max(a, b);
 }
 
-// Moments that begin after a beginning and end with an end; each other moment's live set is part of one of theirs.
+// Moments that begin after a beginning and end with an end; each other moment's live set is part of one of
+// theirs.
 std::vector<std::int64_t> moments_of(const IntraInstance& instance) {
   std::vector<std::int64_t> begins, ends;
   for (const IntraInstance::Node& node : instance.nodes) {

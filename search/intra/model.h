@@ -12,8 +12,8 @@ namespace pipesim {
 
 inline constexpr double kNever = std::numeric_limits<double>::infinity();
 
-/// An instance while it is reduced: nodes get fewer strategies and vanish, edges merge. Costs are doubles, and
-/// infinite where they forbid. Times are rows: the moments whose live sets are maximal, in order.
+/// An instance while it is reduced: nodes get fewer strategies and vanish, edges merge. Costs are doubles,
+/// and infinite where they forbid. Times are rows: the moments whose live sets are maximal, in order.
 struct IntraModel {
   /// What a node uses in the rows [begin, end).
   struct Part {
@@ -21,8 +21,8 @@ struct IntraModel {
     std::vector<std::int64_t> usage;  ///< [strategy that is left]
   };
   struct Node {
-    std::vector<double> cost;              ///< [strategy that is left]
-    std::vector<std::uint32_t> strategy;   ///< its number in the instance
+    std::vector<double> cost;             ///< [strategy that is left]
+    std::vector<std::uint32_t> strategy;  ///< its number in the instance
     std::vector<Part> parts;
     std::vector<std::uint32_t> edges;
     bool left = true;
@@ -37,9 +37,10 @@ struct IntraModel {
   /// A node that vanished: its strategy, given those of its neighbours.
   struct Vanished {
     std::uint32_t node = 0;
-    std::vector<std::uint32_t> given;   ///< nodes, by number in the instance
-    std::vector<std::uint32_t> sizes;   ///< how many strategies each of them has in the instance
-    std::vector<std::uint32_t> choice;  ///< the strategy, by theirs, the last fastest; numbers of the instance
+    std::vector<std::uint32_t> given;  ///< nodes, by number in the instance
+    std::vector<std::uint32_t> sizes;  ///< how many strategies each of them has in the instance
+    std::vector<std::uint32_t>
+        choice;  ///< the strategy, by theirs, the last fastest; numbers of the instance
   };
 
   std::vector<Node> nodes;
@@ -56,8 +57,8 @@ struct IntraModel {
 
   /// Whether the node's usage counts anywhere.
   [[nodiscard]] bool uses(std::uint32_t node) const { return !nodes[node].parts.empty(); }
-  /// The strategies of all nodes of the instance, given those of the nodes that are left, which are numbers in
-  /// the instance.
+  /// The strategies of all nodes of the instance, given those of the nodes that are left, which are numbers
+  /// in the instance.
   void restore(IntraAnswer& answer) const;
   /// The edge between two nodes, or a new one without costs.
   std::uint32_t edge_between(std::uint32_t a, std::uint32_t b);

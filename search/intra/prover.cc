@@ -119,8 +119,8 @@ void Prover::note_rounded(bool only_good, double aim) {
   rounded_.push_back(std::move(rounded));
 }
 
-// Drops the strategies with which nothing cheaper than the aim is left. Whether these were enough to begin again
-// with a smaller core.
+// Drops the strategies with which nothing cheaper than the aim is left. Whether these were enough to begin
+// again with a smaller core.
 bool Prover::shrink(double aim) {
   if (!(aim < kNever)) return false;
   Current& now = *current_;
@@ -144,7 +144,8 @@ bool Prover::shrink(double aim) {
   }
   now.bound_at_shrink = now.part.bound;
   constexpr double kWorthwhile = 0.02;  // of all strategies
-  if (static_cast<double>(dropped) < kWorthwhile * static_cast<double>(now.core->costs.size()) || dropped == 0) {
+  if (static_cast<double>(dropped) < kWorthwhile * static_cast<double>(now.core->costs.size()) ||
+      dropped == 0) {
     now.ascent->go_back_to_best();
     return false;
   }
@@ -152,8 +153,10 @@ bool Prover::shrink(double aim) {
   now.part.messages = now.ascent->best_messages();
   IntraModel& model = now.part.model;
   for (std::uint32_t i = 0; i < kept.size(); ++i) {
-    if (std::ranges::count(kept[i], true) == 0) model.infeasible = true;
-    else model.keep(now.core->nodes[i].number, kept[i]);
+    if (std::ranges::count(kept[i], true) == 0)
+      model.infeasible = true;
+    else
+      model.keep(now.core->nodes[i].number, kept[i]);
   }
   if (!model.infeasible) reduce(model);
   if (model.infeasible) {
@@ -173,7 +176,8 @@ void Prover::branch(double aim) {
   std::size_t taken = 0;
   for (std::uint32_t i = 0; i < core.nodes.size(); ++i) {
     const double* weights = now.weights.data() + core.nodes[i].first;
-    const auto top = static_cast<std::size_t>(std::max_element(weights, weights + core.nodes[i].size) - weights);
+    const auto top =
+        static_cast<std::size_t>(std::max_element(weights, weights + core.nodes[i].size) - weights);
     const double disagreement = 1 - weights[top];
     if (core.nodes[i].size > 1 && disagreement > most) most = disagreement, node = i, taken = top;
   }

@@ -24,7 +24,7 @@ class Prover {
   /// A part of the model: some nodes have fewer strategies.
   struct Open {
     IntraModel model;
-    double bound = -kNever;  ///< with the model's constant
+    double bound = -kNever;                      ///< with the model's constant
     std::map<std::int64_t, double> multipliers;  ///< by time
     std::size_t depth = 0;
     std::shared_ptr<const IntraCore> core = {};  ///< that the messages belong to

@@ -20,7 +20,7 @@ constexpr double kPartsOfAlpasCost = 1e6;
 // Sums of usages of all nodes stay in 64 bits.
 constexpr std::int64_t kLargestUsage = std::int64_t{1} << 53;
 constexpr std::size_t kDeepest = 16;
-constexpr std::int64_t kNoLimit = -1;
+constexpr std::int64_t kNoUsageLimit = -1;
 
 enum class Section : std::uint8_t {
   None,
@@ -41,11 +41,16 @@ struct NamedSection {
   Section section;
 };
 constexpr NamedSection kSections[] = {
-    {"/problem/nodes/intervals", Section::Intervals}, {"/problem/nodes/costs", Section::Costs},
-    {"/problem/nodes/usages", Section::Usages},       {"/problem/edges/nodes", Section::EdgeNodes},
-    {"/problem/edges/costs", Section::EdgeCosts},     {"/problem/usage_limit", Section::Limit},
-    {"/node_cost", Section::AlpaNodes},               {"/edges", Section::AlpaEdges},
-    {"/forbid", Section::AlpaForbid},                 {"/strategies", Section::Strategies},
+    {"/problem/nodes/intervals", Section::Intervals},
+    {"/problem/nodes/costs", Section::Costs},
+    {"/problem/nodes/usages", Section::Usages},
+    {"/problem/edges/nodes", Section::EdgeNodes},
+    {"/problem/edges/costs", Section::EdgeCosts},
+    {"/problem/usage_limit", Section::Limit},
+    {"/node_cost", Section::AlpaNodes},
+    {"/edges", Section::AlpaEdges},
+    {"/forbid", Section::AlpaForbid},
+    {"/strategies", Section::Strategies},
 };
 
 // Passes rows of numbers on, one at a time.
@@ -131,8 +136,7 @@ class RowReader : public nlohmann::json_sax<IntraJson> {
   [[nodiscard]] bool has(Section section) const { return std::ranges::find(seen_, section) != seen_.end(); }
   [[nodiscard]] std::string pointer() const {
     std::string text;
-    for (const Level& level : levels_)
-      text += "/" + (level.object ? level.key : std::to_string(level.index));
+    for (const Level& level : levels_) text += "/" + (level.object ? level.key : std::to_string(level.index));
     return text;
   }
   [[noreturn]] void refuse(const std::string& what) const { refuse_at(pointer(), what); }
@@ -188,7 +192,7 @@ class InstanceReader : public RowReader {
       const auto* named = std::ranges::find(kSections, part, &NamedSection::section);
       refuse_at(named->path, "is missing, allowed: an instance of the contest, or one that Alpa merged");
     }
-    if (limit_ == kNoLimit) refuse_at("/problem/usage_limit", "found a list, allowed: a number");
+    if (limit_ == kNoUsageLimit) refuse_at("/problem/usage_limit", "found a list, allowed: a number");
     const std::size_t nodes = costs_.size();
     for (const auto& [name, size] : {std::pair{"intervals", intervals_.size()}, {"usages", usages_.size()}}) {
       if (size != nodes)
@@ -300,8 +304,8 @@ class InstanceReader : public RowReader {
                           row_.size() == 2 ? fmt::format(" ({}, {})", row_[0], row_[1]) : "", allowed));
   }
 
-  [[nodiscard]] std::int64_t whole_number(double value, std::int64_t integer, bool whole,
-                                          std::int64_t most, std::int64_t least = 0) const {
+  [[nodiscard]] std::int64_t whole_number(double value, std::int64_t integer, bool whole, std::int64_t most,
+                                          std::int64_t least = 0) const {
     if (!whole || integer < least || integer > most)
       refuse(fmt::format("found {}, allowed: whole numbers from {} to {}",
                          whole ? fmt::format("{}", integer) : fmt::format("{}", value), least, most));
@@ -341,7 +345,7 @@ class InstanceReader : public RowReader {
   std::vector<std::int64_t> row_, pair_;
   std::vector<Ends> intervals_, ends_, forbidden_ends_;
   std::vector<std::vector<std::int64_t>> costs_, usages_, tables_, forbidden_;
-  std::int64_t limit_ = kNoLimit;
+  std::int64_t limit_ = kNoUsageLimit;
 };
 
 class AnswerReader : public RowReader {

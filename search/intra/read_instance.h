@@ -8,8 +8,8 @@
 namespace pipesim {
 
 /// Reads an instance in the format of the ASPLOS 2025 contest (`problem.nodes.{intervals,costs,usages}`,
-/// `problem.edges.{nodes,costs}`, `problem.usage_limit`) or one that Alpa has merged (`node_cost`, `edges` and
-/// `forbid` of `[a, b, [row-major]]`). Other members are skipped. The text is never in memory as a whole.
+/// `problem.edges.{nodes,costs}`, `problem.usage_limit`) or one that Alpa has merged (`node_cost`, `edges`
+/// and `forbid` of `[a, b, [row-major]]`). Other members are skipped. The text is never in memory as a whole.
 /// Throws InputError `FILE: /json/pointer: found …, allowed: …`.
 IntraInstance read_instance(std::istream& text, const std::string& file);
 

@@ -158,8 +158,7 @@ class Reducer {
     }
   }
 
-  void record(std::uint32_t node, std::optional<std::uint32_t> given,
-              const std::vector<std::size_t>& best) {
+  void record(std::uint32_t node, std::optional<std::uint32_t> given, const std::vector<std::size_t>& best) {
     IntraModel::Vanished gone{node, {}, {}, {}};
     if (given) {
       const std::vector<std::uint32_t>& strategies = model_.nodes[*given].strategy;
@@ -320,8 +319,8 @@ class Reducer {
     wake(a), wake(b);
   }
 
-  // Takes the least usage of each node from the capacity, drops strategies that use too much and rows that can't
-  // be filled. Whether any node changed.
+  // Takes the least usage of each node from the capacity, drops strategies that use too much and rows that
+  // can't be filled. Whether any node changed.
   bool reduce_rows() {
     const std::size_t rows = model_.capacity.size();
     bool changed = false;
@@ -350,7 +349,8 @@ class Reducer {
     for (std::uint32_t i = 0; i < model_.nodes.size(); ++i) {
       IntraModel::Node& node = model_.nodes[i];
       const std::size_t before = node.parts.size();
-      std::erase_if(node.parts, [](const Part& p) { return p.begin == p.end || std::ranges::max(p.usage) == 0; });
+      std::erase_if(node.parts,
+                    [](const Part& p) { return p.begin == p.end || std::ranges::max(p.usage) == 0; });
       join_parts(node);
       bool changed_here = node.parts.size() != before;
       if (allowed_.supports && drop_too_large(i)) changed_here = true, wake_neighbours(i);

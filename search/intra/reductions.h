@@ -15,8 +15,8 @@ struct IntraReductions {
   bool rows = true;        ///< drop rows that no choice can fill
 };
 
-/// Makes the model smaller; an optimum of what is left restores to one of the whole. Sets `infeasible` where no
-/// choice is allowed.
+/// Makes the model smaller; an optimum of what is left restores to one of the whole. Sets `infeasible` where
+/// no choice is allowed.
 void reduce(IntraModel& model, const IntraReductions& reductions = {});
 
 }  // namespace pipesim

@@ -17,7 +17,7 @@ namespace pipesim {
 namespace {
 
 // Entries of a table: at most 80 MB.
-constexpr std::size_t kLargestTable = 10'000'000;
+constexpr std::size_t kMostEliminatedEntries = 10'000'000;
 // Entries of tables that each worker reads in a round: some tens of milliseconds.
 constexpr std::uint64_t kWorkOfRound = 40'000'000;
 constexpr std::size_t kImprovers = 3;
@@ -54,7 +54,7 @@ class IntraSolver {
       return;
     }
     if (core.rows() == 0) {
-      if (const auto choice = eliminate(core, kLargestTable)) {
+      if (const auto choice = eliminate(core, kMostEliminatedEntries)) {
         take(model, core, *choice);
         prove();
         return;
@@ -103,7 +103,8 @@ class IntraSolver {
       if (best.excess == 0 && best.cost + core.constant < before) take(model, core, best.choice);
       note_bound(prover);
       if (settings_.progress)
-        settings_.progress({solution_.found, solution_.cost, solution_.bound, prover.strategies_left(), solution_.parts, solution_.rounds + 1});
+        settings_.progress({solution_.found, solution_.cost, solution_.bound, prover.strategies_left(),
+                            solution_.parts, solution_.rounds + 1});
       if (prover.finished() && !is_late()) {
         prove();
         return;

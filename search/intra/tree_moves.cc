@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "search/intra/min_plus.h"
 #include "sim/base/deadline.h"
 
 namespace pipesim {
@@ -69,8 +70,7 @@ void TreeMoves::grow(std::size_t size) {
     const auto [from, side] = frontier_[at];
     frontier_[at] = frontier_.back();
     frontier_.pop_back();
-    if (member_of_[side->other] == kOutside && degree_in_[side->other] == 1)
-      visit(side->other, side, from);
+    if (member_of_[side->other] == kOutside && degree_in_[side->other] == 1) visit(side->other, side, from);
   }
 }
 
@@ -105,22 +105,7 @@ void TreeMoves::solve(const RowPrices& prices, double temperature) {
     const std::size_t own = core_.nodes[member.parent_node].size, others = core_.nodes[member.node].size;
     double* to = unary_.data() + members_[member_of_[member.parent_node]].first;
     const double* from = unary_.data() + member.first;
-    const double* table = core_.tables.data() + member.parent->table;
-    // One pass over the table for each of the parent's strategies would read it across.
-    constexpr std::size_t kBlock = 64;
-    for (std::size_t begin = 0; begin < own; begin += kBlock) {
-      const std::size_t size = std::min(kBlock, own - begin);
-      double least[kBlock];
-      std::fill_n(least, size, kNever);
-      for (std::size_t x = 0; x < others; ++x) {
-        const double* row = table + x * own + begin;
-        for (std::size_t y = 0; y < size; ++y) {
-          const double cost = row[y] + from[x];
-          least[y] = cost < least[y] ? cost : least[y];
-        }
-      }
-      for (std::size_t y = 0; y < size; ++y) to[begin + y] += least[y];
-    }
+    add_min_plus(core_.tables.data() + member.parent->table, from, others, own, to);
     work_ += own * others;
   }
   for (const Member& member : members_) {

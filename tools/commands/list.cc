@@ -17,6 +17,7 @@ Command simulate_command();
 Command whatif_command();
 Command compare_command();
 Command report_command();
+Command solve_command();
 Command execute_command();
 Command calibrate_command();
 Command accuracy_command();
@@ -48,9 +49,10 @@ std::string meant_by(std::string_view word, const std::vector<std::string>& name
 
 const std::vector<Command>& commands() {
   static const std::vector<Command> all = {
-      search_command(),     simulate_command(),  whatif_command(),   compare_command(),    report_command(),
-      execute_command(),    calibrate_command(), accuracy_command(), collective_command(), models_command(),
-      topologies_command(), export_command(),    import_command(),   devices_command(),    help_command(),
+      search_command(),   simulate_command(),   whatif_command(),  compare_command(),
+      report_command(),   solve_command(),      execute_command(), calibrate_command(),
+      accuracy_command(), collective_command(), models_command(),  topologies_command(),
+      export_command(),   import_command(),     devices_command(), help_command(),
   };
   return all;
 }

@@ -34,9 +34,8 @@ inline IntraInstance random_instance(Rng& rng, std::size_t most_nodes, std::size
   }
   const std::size_t edges = nodes > 1 ? rng.below(3 * nodes) : 0;
   for (std::size_t e = 0; e < edges; ++e) {
-    IntraInstance::Edge edge{static_cast<std::uint32_t>(rng.below(nodes)),
-                             static_cast<std::uint32_t>(rng.below(nodes)),
-                             {}};
+    IntraInstance::Edge edge{
+        static_cast<std::uint32_t>(rng.below(nodes)), static_cast<std::uint32_t>(rng.below(nodes)), {}};
     const std::size_t rows = instance.nodes[edge.a].cost.size();
     const std::size_t columns = instance.nodes[edge.b].cost.size();
     // Some allow one strategy beside each of the other's, as aliases do.
