@@ -37,10 +37,27 @@ std::vector<std::int64_t> moments_of(const IntraInstance& instance) {
   return moments;
 }
 
+// The instance's limit, or what all nodes use at most if that is less. Sums of usages must be exact in
+// doubles.
+std::int64_t limit_of(const IntraInstance& instance) {
+  constexpr WideCost kMost = WideCost{1} << 53;
+  WideCost all = 0, counted = 0;
+  for (const IntraInstance::Node& node : instance.nodes) {
+    const std::int64_t most = std::ranges::max(node.usage);
+    all += most;
+    counted += std::min<WideCost>(most, WideCost{instance.limit} + 1);
+  }
+  if (counted > kMost)
+    throw InputError(fmt::format("the largest usages of all nodes add up to {}, allowed: at most {}",
+                                 to_string(counted), to_string(kMost)));
+  return static_cast<std::int64_t>(std::min<WideCost>(instance.limit, all));
+}
+
 }  // namespace
 
 IntraModel::IntraModel(const IntraInstance& instance) : time(moments_of(instance)) {
-  capacity.assign(time.size(), instance.limit);
+  const std::int64_t limit = limit_of(instance);
+  capacity.assign(time.size(), limit);
   nodes.resize(instance.nodes.size());
   std::vector<std::int64_t> least_change(time.size() + 1, 0);
   for (std::uint32_t i = 0; i < nodes.size(); ++i) {
@@ -54,12 +71,12 @@ IntraModel::IntraModel(const IntraInstance& instance) : time(moments_of(instance
     const std::uint32_t begin = row(from.begin), end = row(from.end);
     if (begin == end) continue;
     std::vector<std::int64_t> usage = from.usage;
-    for (std::int64_t& u : usage) u = std::min(u, instance.limit + 1);
+    for (std::int64_t& u : usage) u = std::min(u, limit + 1);
     const std::int64_t least = std::ranges::min(usage);
     least_change[begin] += least;
     least_change[end] -= least;
     for (std::size_t s = 0; s < usage.size(); ++s) {
-      if (usage[s] > instance.limit) node.cost[s] = kNever;
+      if (usage[s] > limit) node.cost[s] = kNever;
     }
     if (std::ranges::max(usage) > 0) node.parts.push_back({begin, end, std::move(usage)});
   }

@@ -26,7 +26,11 @@ void TreeMoves::set(const std::vector<std::uint32_t>& choice) {
   used_.assign(core_.rows(), 0);
   for (std::uint32_t i = 0; i < choice.size(); ++i) core_.add_usage(i, choice[i], 1, used_);
   excess_ = 0;
-  for (std::size_t r = 0; r < used_.size(); ++r) excess_ += share(r, used_[r]);
+  rows_over_ = 0;
+  for (std::size_t r = 0; r < used_.size(); ++r) {
+    excess_ += share(r, used_[r]);
+    rows_over_ += used_[r] > core_.capacity[r] ? 1 : 0;
+  }
   best_ = choice_;
   best_cost_ = cost_;
   best_excess_ = excess_;
@@ -129,7 +133,7 @@ void TreeMoves::solve(const RowPrices& prices, double temperature) {
 
 // Leaves the changes of usage, row by row, in changes_ of the rows between the first and the last part.
 TreeMoves::Outcome TreeMoves::outcome() {
-  Outcome found{cost_, excess_, 0, 0};
+  Outcome found{cost_, excess_, 0, rows_over_, 0};
   std::uint32_t begin = static_cast<std::uint32_t>(core_.rows()), end = 0;
   for (const Member& member : members_) {
     const std::uint32_t i = member.node, now = proposed_[i], before = choice_[i];
@@ -159,16 +163,17 @@ TreeMoves::Outcome TreeMoves::outcome() {
     if (change == 0) continue;
     const double now = used_[r] + change;
     const double over = now - core_.capacity[r];
-    if (over > 0 || used_[r] > core_.capacity[r]) {
+    const bool was_over = used_[r] > core_.capacity[r];
+    found.rows_over += (over > 0 ? 1 : 0) - (was_over ? 1 : 0);
+    if (over > 0 || was_over) {
       const double more = share(r, now);
       found.excess += more - share(r, used_[r]);
       if (more > found.worst) found.worst = more, found.worst_row = r;
     }
   }
   if (begin < end) changes_[end] = 0, work_ += end - begin;
-  // What is left of sums of differences is no excess.
-  constexpr double kRounding = 1e-9;
-  if (found.excess < kRounding) found.excess = 0;
+  constexpr double kLeastExcess = 1e-15;  // of a row of 2^53 by 1
+  found.excess = found.rows_over == 0 ? 0 : std::max(found.excess, kLeastExcess);
   return found;
 }
 
@@ -182,6 +187,7 @@ void TreeMoves::accept(const Outcome& outcome) {
   }
   cost_ = outcome.cost;
   excess_ = outcome.excess;
+  rows_over_ = outcome.rows_over;
   if (std::pair(excess_, cost_) < std::pair(best_excess_, best_cost_)) {
     best_ = choice_;
     best_cost_ = cost_;

@@ -42,6 +42,7 @@ class TreeMoves {
   };
   struct Outcome {
     double cost = 0, excess = 0, worst = 0;
+    std::int64_t rows_over = 0;  // whether there is any excess; sums of shares are not exact
     std::uint32_t worst_row = 0;
   };
 
@@ -60,6 +61,7 @@ class TreeMoves {
   RowPrices prices_;
   std::vector<std::uint32_t> choice_, best_, proposed_;
   std::vector<double> used_, changes_, unary_;
+  std::int64_t rows_over_ = 0;
   double cost_ = 0, excess_ = 0, best_cost_ = 0, best_excess_ = 0;
   std::vector<Member> members_;
   std::vector<std::uint32_t> member_of_, degree_in_;  // by node

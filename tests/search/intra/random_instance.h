@@ -1,7 +1,9 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <optional>
+#include <utility>
 
 #include "search/intra/check_answer.h"
 #include "search/intra/instance.h"
@@ -45,6 +47,21 @@ inline IntraInstance random_instance(Rng& rng, std::size_t most_nodes, std::size
     instance.edges.push_back(std::move(edge));
   }
   instance.limit = rng.between(0, std::max<std::int64_t>(sum, 4));
+  // Mostly a limit that some choice just keeps.
+  if (rng.below(3) > 0) {
+    IntraAnswer some;
+    for (const IntraInstance::Node& node : instance.nodes)
+      some.push_back(static_cast<std::uint32_t>(rng.below(node.cost.size())));
+    instance.limit = check_answer(instance, some).most_used + rng.between(0, 2);
+  }
+  // Differences of 1 count among large usages.
+  if (rng.below(4) == 0) {
+    constexpr std::int64_t kScale = 100'000'000'000;
+    for (IntraInstance::Node& node : instance.nodes) {
+      for (std::int64_t& u : node.usage) u *= kScale;
+    }
+    instance.limit = std::max<std::int64_t>(0, instance.limit * kScale - rng.between(0, 1));
+  }
   return instance;
 }
 
