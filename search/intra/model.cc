@@ -105,7 +105,9 @@ IntraModel::IntraModel(const IntraInstance& instance) : time(moments_of(instance
 std::uint32_t IntraModel::edge_between(std::uint32_t a, std::uint32_t b) {
   const auto [at, is_new] = edge_of_.try_emplace(pair_key(a, b), static_cast<std::uint32_t>(edges.size()));
   if (is_new) {
-    edges.push_back({a, b, std::vector<double>(nodes[a].cost.size() * nodes[b].cost.size(), 0), true});
+    edges.push_back({a, b, std::vector<double>(nodes[a].cost.size() * nodes[b].cost.size(), 0), true,
+                     static_cast<std::uint32_t>(nodes[a].edges.size()),
+                     static_cast<std::uint32_t>(nodes[b].edges.size())});
     nodes[a].edges.push_back(at->second);
     nodes[b].edges.push_back(at->second);
   }
@@ -125,8 +127,18 @@ void IntraModel::remove_edge(std::uint32_t edge) {
   Edge& removed = edges[edge];
   removed.left = false;
   removed.cost = {};
-  for (const std::uint32_t end : {removed.a, removed.b}) std::erase(nodes[end].edges, edge);
+  forget_edge(removed.a, removed.at_a);
+  forget_edge(removed.b, removed.at_b);
   edge_of_.erase(pair_key(removed.a, removed.b));
+}
+
+// The last one takes its place: some nodes have thousands.
+void IntraModel::forget_edge(std::uint32_t node, std::uint32_t at) {
+  std::vector<std::uint32_t>& of_node = nodes[node].edges;
+  Edge& moved = edges[of_node.back()];
+  (moved.a == node ? moved.at_a : moved.at_b) = at;
+  of_node[at] = of_node.back();
+  of_node.pop_back();
 }
 
 void IntraModel::keep(std::uint32_t node, const std::vector<bool>& kept) {

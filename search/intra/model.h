@@ -31,6 +31,7 @@ struct IntraModel {
     std::uint32_t a = 0, b = 0;
     std::vector<double> cost;  ///< [strategy of a · strategies of b + strategy of b]
     bool left = true;
+    std::uint32_t at_a = 0, at_b = 0;  ///< where it stands among the edges of its ends
 
     [[nodiscard]] std::uint32_t other(std::uint32_t node) const { return node == a ? b : a; }
   };
@@ -70,6 +71,8 @@ struct IntraModel {
   void add_part(std::uint32_t node, Part part);
 
  private:
+  void forget_edge(std::uint32_t node, std::uint32_t at);
+
   std::unordered_map<std::uint64_t, std::uint32_t> edge_of_;
 };
 

@@ -1,8 +1,8 @@
 #include "search/intra/reductions.h"
 
 #include <algorithm>
+#include <bit>
 #include <optional>
-#include <set>
 
 #include "sim/base/deadline.h"
 
@@ -22,26 +22,61 @@ struct Beside {
   }
 };
 
-class Reducer {
+// The least value of any range, from those of ranges whose lengths are powers of two.
+class LeastOfRange {
  public:
-  Reducer(IntraModel& model, const IntraReductions& allowed)
-      : model_(model), allowed_(allowed), waits_(model.nodes.size(), false) {}
-
-  void run() {
-    for (std::uint32_t i = 0; i < model_.nodes.size(); ++i) wake(i);
-    for (;;) {
-      while (!queue_.empty() && !model_.infeasible) {
-        stop_if_late();
-        const std::uint32_t node = *queue_.begin();
-        queue_.erase(queue_.begin());
-        if (model_.nodes[node].left) reduce_node(node);
-      }
-      if (model_.infeasible || !reduce_rows()) return;
+  explicit LeastOfRange(const std::vector<std::int64_t>& values) : levels_{values} {
+    for (std::size_t half = 1; 2 * half <= values.size(); half *= 2) {
+      const std::vector<std::int64_t>& before = levels_.back();
+      std::vector<std::int64_t> level;
+      for (std::size_t i = 0; i + half < before.size(); ++i)
+        level.push_back(std::min(before[i], before[i + half]));
+      levels_.push_back(std::move(level));
     }
   }
 
+  [[nodiscard]] std::int64_t least(std::size_t begin, std::size_t end) const {
+    const auto level = static_cast<std::size_t>(std::bit_width(end - begin) - 1);
+    return std::min(levels_[level][begin], levels_[level][end - (std::size_t{1} << level)]);
+  }
+
  private:
-  void wake(std::uint32_t node) { queue_.insert(node); }
+  std::vector<std::vector<std::int64_t>> levels_;
+};
+
+class Reducer {
+ public:
+  Reducer(IntraModel& model, const IntraReductions& allowed)
+      : model_(model),
+        allowed_(allowed),
+        waits_(model.nodes.size(), false),
+        spent_(model.capacity.size() + 1, 0) {}
+
+  void run() {
+    for (std::uint32_t i = 0; i < model_.nodes.size(); ++i) {
+      if (model_.nodes[i].left) wake(i);
+    }
+    do {
+      // In rounds, so that a node with many neighbours waits until all of them have changed.
+      std::vector<std::uint32_t> round;
+      while (!queue_.empty() && !model_.infeasible) {
+        round.swap(queue_);
+        queue_.clear();
+        std::ranges::sort(round);
+        for (const std::uint32_t node : round) waits_[node] = false;
+        for (const std::uint32_t node : round) {
+          stop_if_late();
+          if (model_.nodes[node].left && !model_.infeasible) reduce_node(node);
+        }
+      }
+    } while (!model_.infeasible && reduce_rows());
+  }
+
+ private:
+  void wake(std::uint32_t node) {
+    if (!waits_[node]) queue_.push_back(node);
+    waits_[node] = true;
+  }
   void wake_neighbours(std::uint32_t node) {
     for (const std::uint32_t e : model_.nodes[node].edges) wake(model_.edges[e].other(node));
   }
@@ -195,12 +230,7 @@ class Reducer {
 
   void fix(std::uint32_t node, std::size_t choice) {
     const IntraModel::Node& at = model_.nodes[node];
-    for (const Part& part : at.parts) {
-      for (std::uint32_t r = part.begin; r < part.end; ++r) {
-        model_.capacity[r] -= part.usage[choice];
-        if (model_.capacity[r] < 0) model_.infeasible = true;
-      }
-    }
+    for (const Part& part : at.parts) spend(part, part.usage[choice]);
     model_.constant += at.cost[choice];
     record(node, std::nullopt, {choice});
   }
@@ -278,15 +308,15 @@ class Reducer {
     return true;
   }
 
+  void spend(const Part& part, std::int64_t usage) {
+    spent_[part.begin] += usage;
+    spent_[part.end] -= usage;
+  }
+
   void add_part(std::uint32_t node, Part part) {
     const std::int64_t least = std::ranges::min(part.usage);
-    if (least > 0) {
-      for (std::uint32_t r = part.begin; r < part.end; ++r) {
-        model_.capacity[r] -= least;
-        if (model_.capacity[r] < 0) model_.infeasible = true;
-      }
-      for (std::int64_t& u : part.usage) u -= least;
-    }
+    spend(part, least);
+    for (std::int64_t& u : part.usage) u -= least;
     if (std::ranges::max(part.usage) > 0) model_.add_part(node, std::move(part));
   }
 
@@ -328,12 +358,17 @@ class Reducer {
     for (IntraModel::Node& node : model_.nodes) {
       for (Part& part : node.parts) {
         const std::int64_t least = std::ranges::min(part.usage);
-        for (std::uint32_t r = part.begin; least > 0 && r < part.end; ++r) model_.capacity[r] -= least;
+        spend(part, least);
         for (std::int64_t& u : part.usage) u -= least;
         const std::int64_t largest = std::ranges::max(part.usage);
         most[part.begin] += largest;
         most[part.end] -= largest;
       }
+    }
+    std::int64_t spent = 0;
+    for (std::size_t r = 0; r < rows; ++r) {
+      spent += spent_[r];
+      model_.capacity[r] -= spent;
     }
     if (std::ranges::any_of(model_.capacity, [](std::int64_t c) { return c < 0; })) {
       model_.infeasible = true;
@@ -346,6 +381,8 @@ class Reducer {
       if (allowed_.rows) binds[r] = sum > model_.capacity[r];
     }
     compact_rows(binds);
+    spent_.assign(model_.capacity.size() + 1, 0);
+    const LeastOfRange room(model_.capacity);
     for (std::uint32_t i = 0; i < model_.nodes.size(); ++i) {
       IntraModel::Node& node = model_.nodes[i];
       const std::size_t before = node.parts.size();
@@ -353,7 +390,7 @@ class Reducer {
                     [](const Part& p) { return p.begin == p.end || std::ranges::max(p.usage) == 0; });
       join_parts(node);
       bool changed_here = node.parts.size() != before;
-      if (allowed_.supports && drop_too_large(i)) changed_here = true, wake_neighbours(i);
+      if (allowed_.supports && drop_too_large(i, room)) changed_here = true, wake_neighbours(i);
       if (changed_here) wake(i);
       changed = changed || changed_here;
     }
@@ -375,13 +412,12 @@ class Reducer {
     if (!node.parts.empty()) node.parts.resize(to + 1);
   }
 
-  bool drop_too_large(std::uint32_t i) {
+  bool drop_too_large(std::uint32_t i, const LeastOfRange& capacities) {
     IntraModel::Node& node = model_.nodes[i];
     if (node.parts.empty()) return false;
     std::vector<bool> kept(node.cost.size(), true);
     for (const Part& part : node.parts) {
-      const auto first = model_.capacity.begin();
-      const std::int64_t room = *std::min_element(first + part.begin, first + part.end);
+      const std::int64_t room = capacities.least(part.begin, part.end);
       for (std::size_t s = 0; s < kept.size(); ++s) {
         if (part.usage[s] > room) kept[s] = false;
       }
@@ -413,7 +449,8 @@ class Reducer {
   IntraModel& model_;
   const IntraReductions& allowed_;
   std::vector<bool> waits_;
-  std::set<std::uint32_t> queue_;
+  std::vector<std::uint32_t> queue_;
+  std::vector<std::int64_t> spent_;  // differences from row to row of what capacities lose
 };
 
 }  // namespace

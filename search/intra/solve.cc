@@ -25,7 +25,7 @@ constexpr std::size_t kImprovers = 3;
 class IntraSolver {
  public:
   IntraSolver(const IntraInstance& instance, const IntraSettings& settings)
-      : instance_(instance), settings_(settings), threads_(settings.threads) {}
+      : instance_(instance), settings_(settings) {}
 
   IntraSolution run() {
     try {
@@ -64,6 +64,7 @@ class IntraSolver {
   }
 
   void search(const IntraModel& model, const IntraCore& core) {
+    WorkerThreads threads(settings_.threads);
     Prover prover(model);
     const Rng rng(settings_.seed);
     std::vector<Improver> improvers;
@@ -77,7 +78,7 @@ class IntraSolver {
       const double aim = best.excess == 0 ? best.cost + core.constant : kNever;
       const RowPrices prices = prices_of(prover, core);
       const double bound = prover.bound() - core.constant;
-      threads_.run(tasks, [&](std::size_t task, std::size_t) {
+      threads.run(tasks, [&](std::size_t task, std::size_t) {
         if (task == 0) {
           prover.run(kWorkOfRound, aim);
         } else if (!best.choice.empty()) {
@@ -151,7 +152,6 @@ class IntraSolver {
 
   const IntraInstance& instance_;
   const IntraSettings& settings_;
-  WorkerThreads threads_;
   IntraSolution solution_;
 };
 
