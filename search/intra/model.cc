@@ -172,12 +172,23 @@ void IntraModel::add_part(std::uint32_t node, Part part) {
   nodes[node].parts.push_back(std::move(part));
 }
 
+void IntraModel::share_vanished() {
+  if (vanished.empty()) return;
+  vanished_before.push_back(std::make_shared<const std::vector<Vanished>>(std::move(vanished)));
+  vanished = {};
+}
+
 void IntraModel::restore(IntraAnswer& answer) const {
-  for (auto gone = vanished.rbegin(); gone != vanished.rend(); ++gone) {
-    std::size_t at = 0;
-    for (std::size_t g = 0; g < gone->given.size(); ++g) at = at * gone->sizes[g] + answer[gone->given[g]];
-    answer[gone->node] = gone->choice[at];
-  }
+  const auto restore_all = [&](const std::vector<Vanished>& all) {
+    for (auto gone = all.rbegin(); gone != all.rend(); ++gone) {
+      std::size_t at = 0;
+      for (std::size_t g = 0; g < gone->given.size(); ++g) at = at * gone->sizes[g] + answer[gone->given[g]];
+      answer[gone->node] = gone->choice[at];
+    }
+  };
+  restore_all(vanished);
+  for (auto before = vanished_before.rbegin(); before != vanished_before.rend(); ++before)
+    restore_all(**before);
 }
 
 }  // namespace pipesim

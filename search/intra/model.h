@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <unordered_map>
 #include <vector>
 
@@ -50,17 +51,18 @@ struct IntraModel {
   std::vector<std::int64_t> time;      ///< by row: a moment of the instance
   double constant = 0;                 ///< the cost of what vanished
   std::vector<Vanished> vanished;      ///< in order
+  std::vector<std::shared_ptr<const std::vector<Vanished>>> vanished_before;  ///< that copies share
   bool infeasible = false;
 
   IntraModel() = default;
   /// Throws InputError where the usage of no choice can be within the limit.
   explicit IntraModel(const IntraInstance& instance);
 
-  /// Whether the node's usage counts anywhere.
-  [[nodiscard]] bool uses(std::uint32_t node) const { return !nodes[node].parts.empty(); }
   /// The strategies of all nodes of the instance, given those of the nodes that are left, which are numbers
   /// in the instance.
   void restore(IntraAnswer& answer) const;
+  /// Makes copies cheap: they share what has vanished until now.
+  void share_vanished();
   /// The edge between two nodes, or a new one without costs.
   std::uint32_t edge_between(std::uint32_t a, std::uint32_t b);
   void add_table(std::uint32_t a, std::uint32_t b, const std::vector<double>& table);  ///< row-major, a first

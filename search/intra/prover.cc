@@ -22,6 +22,7 @@ std::size_t strategies_of(const IntraModel& model) {
 
 Prover::Prover(const IntraModel& model) : num_nodes_(model.nodes.size()) {
   open_.push_back({model, model.constant, {}, 0});
+  open_.back().model.share_vanished();
 }
 
 std::size_t Prover::strategies_left() const { return current_ ? strategies_of(current_->part.model) : 0; }
@@ -184,6 +185,7 @@ void Prover::branch(double aim) {
   Open part = std::move(now.part);
   part.core = now.core;
   part.messages = now.ascent->best_messages();
+  part.model.share_vanished();
   const std::uint32_t number = core.nodes.empty() ? 0 : core.nodes[node].number;
   const std::size_t size = core.nodes.empty() ? 0 : core.nodes[node].size;
   current_.reset();

@@ -115,7 +115,9 @@ TEST(IntraBounds, AreValuesOfDualsAndBelowTheOptimum) {
     ++all;
     tight += least < kNever && ascent.bound() > least - 0.5 ? 1 : 0;
   });
-  if (all > 100) EXPECT_GT(tight, all / 4) << "the bounds are loose";
+  if (all > 100) {
+    EXPECT_GT(tight, all / 4) << "the bounds are loose";
+  }
 }
 
 // What shrinks a core: no choice with that strategy is cheaper than the rise says.
@@ -178,7 +180,9 @@ TEST(IntraElimination, FindsTheOptimumWithoutRows) {
     solved += core.nodes.empty() ? 0 : 1;
     EXPECT_EQ(eliminate(core, 1).has_value(), core.nodes.empty());
   });
-  if (std::getenv("PIPESIM_TEST_SEED") == nullptr) EXPECT_GT(solved, 20U);
+  if (std::getenv("PIPESIM_TEST_SEED") == nullptr) {
+    EXPECT_GT(solved, 20U);
+  }
 }
 
 // What moves add up bit by bit is what the choice costs and uses, and the best is the best.

@@ -66,7 +66,9 @@ TEST_P(EachReduction, KeepsTheOptimum) {
       EXPECT_EQ(least, std::nullopt);
     }
   });
-  if (std::getenv("PIPESIM_TEST_SEED") == nullptr) EXPECT_GT(reduced, 20U) << "it was hardly looked at";
+  if (std::getenv("PIPESIM_TEST_SEED") == nullptr) {
+    EXPECT_GT(reduced, 20U) << "it was hardly looked at";
+  }
 }
 
 constexpr ReductionCase kReductionCases[] = {
