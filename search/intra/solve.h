@@ -31,7 +31,9 @@ struct IntraSettings {
 
 struct IntraSolution {
   bool found = false;
-  bool proven = false;  ///< the answer is optimal; or, if none was found, there is none
+  /// The answer is optimal; or, if none was found, there is none. Where sums of costs may exceed 2^53 no
+  /// answer is proven, and the bound stays below by what doubles may be wrong.
+  bool proven = false;
   IntraAnswer answer;
   WideCost cost = 0;
   WideCost bound = 0;

@@ -10,6 +10,7 @@
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <system_error>
@@ -19,6 +20,8 @@
 #include "costmodel/database.h"
 #include "models/import_profile.h"
 #include "models/model_json.h"
+#include "search/intra/read_instance.h"
+#include "search/intra/solve.h"
 #include "search/joint/joint_json.h"
 #include "search/mcmc/search_state_json.h"
 #include "sim/base/errors.h"
@@ -202,6 +205,19 @@ void read_constants(std::string_view bytes) {
   static_cast<void>(log_deviation(*calibration.constants, slopes));
 }
 
+// What is read can be reduced, and solved where that is enough, or is refused. Searches would take too long.
+void read_intra_instance(std::string_view bytes) {
+  std::istringstream text{std::string(bytes)};
+  const IntraInstance instance = read_instance(text, "instance");
+  IntraSettings settings;
+  settings.rounds = 0;
+  const IntraSolution solution = solve(instance, settings);
+  require(!solution.found || solution.bound <= solution.cost, "no answer costs less than the bound");
+  if (!solution.found) return;
+  std::istringstream answer(answer_text(solution.answer, solution.cost));
+  require(read_answer(answer, "again", instance) == solution.answer, "an answer is written and read again");
+}
+
 template <void (*Read)(std::string_view)>
 bool reads(std::string_view bytes) {
   try {
@@ -212,14 +228,15 @@ bool reads(std::string_view bytes) {
   }
 }
 
-constexpr std::array<FuzzedParser, 8> kParsers{{{"models", reads<read_model>},
+constexpr std::array<FuzzedParser, 9> kParsers{{{"models", reads<read_model>},
                                                 {"plans", reads<read_plan>},
                                                 {"topologies", reads<read_topology>},
                                                 {"profiles", reads<read_profile>},
                                                 {"nccl", reads<read_nccl>},
                                                 {"checkpoints", reads<read_checkpoint>},
                                                 {"calibrations", reads<read_calibration>},
-                                                {"constants", reads<read_constants>}}};
+                                                {"constants", reads<read_constants>},
+                                                {"instances", reads<read_intra_instance>}}};
 
 }  // namespace
 
