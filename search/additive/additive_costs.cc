@@ -256,27 +256,88 @@ double AdditiveCosts::least_time(TensorId tensor, TaskKind kind, std::span<const
   return it->second;
 }
 
+// visit() while the weight's uses in the unit have the config.
+template <class Visit>
+void AdditiveCosts::with_config(std::size_t unit, const Weight& weight, std::size_t config, Visit visit) {
+  std::vector<std::pair<OperatorId, const BoundOperator*>> before;
+  for (const UseRef use : evaluator_.graph().consumers(weight.weight)) {
+    if (unit_of_[use.op.index()] != unit) continue;
+    before.emplace_back(use.op, std::exchange(others_[use.op.index()], &bind(use.op, config)));
+  }
+  visit();
+  for (auto b = before.rbegin(); b != before.rend(); ++b) others_[b->first.index()] = b->second;
+}
+
 double AdditiveCosts::sync_time(std::size_t unit, std::size_t config, bool planned) {
   const PlanContents& contents = evaluator_.contents();
   double sum = 0;
   for (const Weight& w : units_[unit].weights) {
-    std::vector<std::pair<OperatorId, const BoundOperator*>> before;
-    for (const UseRef use : evaluator_.graph().consumers(w.weight)) {
-      if (unit_of_[use.op.index()] != unit) continue;
-      before.emplace_back(use.op, std::exchange(others_[use.op.index()], &bind(use.op, config)));
-    }
-    if (planned) {
-      ++planned_;
-      sum += w.alike * seconds_of_plan(contents.sync_plan(w.weight, others_));
-    } else {
-      LayoutIds terms;
-      contents.list_gradient_terms(w.weight, others_, terms);
-      sum +=
-          w.alike * least_time(w.weight, TaskKind::GradientSync, terms, contents.home_of(w.weight, others_));
-    }
-    for (auto b = before.rbegin(); b != before.rend(); ++b) others_[b->first.index()] = b->second;
+    with_config(unit, w, config, [&] {
+      if (planned) {
+        ++planned_;
+        sum += w.alike * seconds_of_plan(contents.sync_plan(w.weight, others_));
+      } else {
+        LayoutIds terms;
+        contents.list_gradient_terms(w.weight, others_, terms);
+        sum += w.alike *
+               least_time(w.weight, TaskKind::GradientSync, terms, contents.home_of(w.weight, others_));
+      }
+    });
   }
   return sum;
+}
+
+// By device, as WeightUpdates counts it.
+void AdditiveCosts::add_state(TensorId weight, std::int64_t times, std::vector<Bytes>& held) const {
+  const PlanContents& contents = evaluator_.contents();
+  const PlanOptions& options = contents.options();
+  const StateSharding& sharding = options.state_sharding;
+  const DataType kept = sharding.kept_type(evaluator_.graph().tensor(weight).type);
+  const auto add = [&](LayoutId id, auto part) {
+    const Layout& layout = contents.layouts()[id];
+    for (const LayoutEntry& e : layout.entries())
+      held[e.device.index()] +=
+          times * part(CostModel::weight_memory(layout.box(e).elements(), kept, options.gradient_type,
+                                                options.optimizer));
+  };
+  const LayoutId whole = contents.home_of(weight, others_), divided = contents.state_of(weight, others_);
+  add(sharding.gathers_to_use() ? divided : whole, [](const WeightMemory& m) { return m.weights; });
+  add(sharding.each_microbatch() ? divided : whole, [](const WeightMemory& m) { return m.gradients; });
+  add(divided, [](const WeightMemory& m) { return m.optimizer_state; });
+}
+
+// Results that backward reads, and what else is saved, unless forward runs again.
+void AdditiveCosts::add_kept(const Unit& unit, std::size_t config, std::vector<Bytes>& held) const {
+  const OperatorGraph& graph = evaluator_.graph();
+  if (!evaluator_.contents().versions().trained()) return;
+  for (const auto& [op, alike] : unit.members) {
+    if (evaluator_.contents().recomputation().again(op)) continue;
+    const BoundOperator& b = bind(op, config);
+    const bool is_read = std::ranges::any_of(b.op->uses, [&](const TensorUse& use) {
+      if (use.role != Role::Output) return false;
+      return use.saved || std::ranges::any_of(graph.consumers(use.tensor), [&](UseRef reader) {
+               return graph.op(reader.op).uses[static_cast<std::size_t>(reader.use)].read_in_backward();
+             });
+    });
+    for (std::size_t k = 0; k < b.memory.size(); ++k)
+      held[b.config.devices[k].index()] +=
+          static_cast<std::int64_t>(alike) * (b.memory[k].saved + (is_read ? b.memory[k].outputs : Bytes(0)));
+  }
+}
+
+std::vector<std::vector<Bytes>> AdditiveCosts::held() {
+  std::vector<std::vector<Bytes>> most(units_.size());
+  for (std::size_t u = 0; u < units_.size(); ++u) {
+    for (const Choice& choice : units_[u].choices) {
+      std::vector<Bytes> held(evaluator_.topology().num_devices());
+      add_kept(units_[u], choice.config, held);
+      for (const Weight& w : units_[u].weights)
+        with_config(u, w, choice.config,
+                    [&] { add_state(w.weight, static_cast<std::int64_t>(w.alike), held); });
+      most[u].push_back(std::ranges::max(held));
+    }
+  }
+  return most;
 }
 
 double AdditiveCosts::transfer_time(TensorId tensor, std::span<const LayoutId> terms, LayoutId target,
@@ -359,6 +420,24 @@ bool AdditiveCosts::plan(const std::vector<std::size_t>& choice) {
     any = true;
   }
   return any;
+}
+
+void AdditiveCosts::plan_all() {
+  for (std::size_t u = 0; u < units_.size(); ++u) {
+    for (Choice& c : units_[u].choices) {
+      stop_if_late();
+      if (!c.sync.planned) c.sync = {sync_time(u, c.config, true), true};
+    }
+  }
+  for (Flow& f : flows_) {
+    const std::vector<Choice>&from = units_[f.from].choices, &to = units_[f.to].choices;
+    for (std::size_t i = 0; i < f.time.size(); ++i) {
+      stop_if_late();
+      const Choice& maker = f.from == f.to ? from[i] : from[i / to.size()];
+      const Choice& user = f.from == f.to ? from[i] : to[i % to.size()];
+      if (!f.time[i].planned) f.time[i] = {flow_time(f, maker.config, user.config, true), true};
+    }
+  }
 }
 
 std::vector<std::size_t> AdditiveCosts::configs(const std::vector<std::size_t>& choice) const {

@@ -38,8 +38,13 @@ class AdditiveCosts {
 
   /// A variable for each unit, a value for each of its choices.
   [[nodiscard]] MinSumProblem problem(const AdditiveWeights& weights) const;
+  /// [unit][choice]: bytes that the device which holds most of it holds at the end of a forward pass:
+  /// weights, gradients and optimizer state of the unit, and what its operators make and keep for backward.
+  [[nodiscard]] std::vector<std::vector<Bytes>> held();
   /// Plans the transfers under these choices (by unit); false when all of them were planned before.
   bool plan(const std::vector<std::size_t>& choice);
+  /// Plans the transfers under all choices.
+  void plan_all();
   [[nodiscard]] std::int64_t planned() const { return planned_; }  ///< plans so far
 
   /// The numbers of the operators' configs, by operator.
@@ -88,6 +93,10 @@ class AdditiveCosts {
   [[nodiscard]] const BoundOperator& bind(OperatorId op, std::size_t config) const;
   [[nodiscard]] double compute(const Unit& unit, std::size_t config) const;
   [[nodiscard]] std::vector<double> load(const Unit& unit, std::size_t config) const;
+  template <class Visit>
+  void with_config(std::size_t unit, const Weight& weight, std::size_t config, Visit visit);
+  void add_state(TensorId weight, std::int64_t times, std::vector<Bytes>& held) const;
+  void add_kept(const Unit& unit, std::size_t config, std::vector<Bytes>& held) const;
   double sync_time(std::size_t unit, std::size_t config, bool planned);
   double flow_time(const Flow& flow, std::size_t from_config, std::size_t to_config, bool planned);
   double transfer_time(TensorId tensor, std::span<const LayoutId> terms, LayoutId target, bool planned);

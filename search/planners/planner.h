@@ -162,6 +162,10 @@ PlannedPipeline propose_dapple(const PlanRequest& request);
 PlannedPipeline propose_alpa(const PlanRequest& request);
 /// Tries all pipelines of few layers on few devices. Needs an observer.
 PlannedPipeline propose_exhaustively(const PlanRequest& request);
+/// Without stages: the splits whose compute, transfers and synchronisation add up to least, within memory, by
+/// the solver of search/intra, with its proof; as Alpa's intra-operator pass (OSDI 2022, section 4). The sum
+/// counts as if nothing overlapped (search/additive), the plan's time is simulated.
+PlannedPipeline propose_intra(const PlanRequest& request);
 /// Proves which recipe is the best. Needs an observer and with_parts. The second form reports its progress to
 /// the caller instead.
 PlannedPipeline propose_recipes(const PlanRequest& request);

@@ -7,6 +7,8 @@
 #include <ostream>
 
 #include "search/evaluator.h"
+#include "search/intra/read_instance.h"
+#include "search/planners/intra_costs.h"
 #include "sim/base/errors.h"
 #include "sim/base/files.h"
 #include "tools/cli/command.h"
@@ -33,11 +35,14 @@ struct ExportRun {
   std::string base;  // MODULE:FUNCTION, or ""
 };
 
-const Framework& framework_asked(const Arguments& a) {
+constexpr const char* kInstance = "instance";
+
+std::string target_of(const Arguments& a) {
   if (!a.has("to")) a.refuse("--to is missing: the framework that the plan is written for");
   std::vector<std::string> names;
   for (const Framework& framework : frameworks()) names.emplace_back(framework.name);
-  return *std::ranges::find(frameworks(), a.choice("to", names), &Framework::name);
+  names.emplace_back(kInstance);
+  return a.choice("to", names);
 }
 
 std::string base_of(const Arguments& a, const Framework& framework) {
@@ -56,7 +61,7 @@ std::string base_of(const Arguments& a, const Framework& framework) {
 }
 
 ExportRun export_run_of(const Arguments& a) {
-  const Framework& framework = framework_asked(a);
+  const Framework& framework = *std::ranges::find(frameworks(), target_of(a), &Framework::name);
   const std::string& file = required_text(a, "plan");
   const std::string& folder = required_text(a, "output");
   const PlanFile plan = PlanFile::load(file);
@@ -108,22 +113,22 @@ std::string nearest_export(const ExportRun& run, const ReadPlan& read, const Rec
                                nearest_export(run, read, model)));
 }
 
-void require_new(const ExportRun& run, const std::vector<ExportedFile>& files) {
-  if (fs::exists(run.folder) && !fs::is_directory(run.folder))
+void require_new(const fs::path& folder, bool force, const std::vector<ExportedFile>& files) {
+  if (fs::exists(folder) && !fs::is_directory(folder))
     throw InputError(
-        fmt::format("{}: is no folder, allowed: a folder, or a name that is free", run.folder.string()));
+        fmt::format("{}: is no folder, allowed: a folder, or a name that is free", folder.string()));
   for (const ExportedFile& file : files) {
-    const fs::path path = run.folder / file.name;
-    if (!run.force && fs::exists(path))
+    const fs::path path = folder / file.name;
+    if (!force && fs::exists(path))
       throw InputError(fmt::format("{}: is there already; --force replaces it", path.string()));
   }
 }
 
-void write_export(const ExportRun& run, const std::vector<ExportedFile>& files) {
+void write_export(const fs::path& folder, const std::vector<ExportedFile>& files) {
   std::error_code failed;
-  fs::create_directories(run.folder, failed);
-  if (failed) throw InputError(fmt::format("{}: can't be made: {}", run.folder.string(), failed.message()));
-  for (const ExportedFile& file : files) write_file(run.folder / file.name, file.content);
+  fs::create_directories(folder, failed);
+  if (failed) throw InputError(fmt::format("{}: can't be made: {}", folder.string(), failed.message()));
+  for (const ExportedFile& file : files) write_file(folder / file.name, file.content);
 }
 
 // Frameworks hand out tokens to experts on the device where they are.
@@ -138,7 +143,51 @@ void warn_of_dispatch(const ExportRun& run, const FrameworkPlan& plan, std::ostr
         run.file, groups, run.framework.title, parts);
 }
 
+// How the plan's model may be split on its topology, for solvers of the intra-operator problem.
+int run_instance_export(const Arguments& a, Streams& streams) {
+  if (a.has("base")) throw UsageError("export: --base goes with --to torchtitan");
+  const std::string& file = required_text(a, "plan");
+  const fs::path folder = required_text(a, "output");
+  const PlanFile read = PlanFile::load(file);
+  const OperatorGraph graph = open_model(read.model());
+  const Topology topology = topology_of(a, a.has("topology") ? a.text("topology") : read.topology());
+  std::vector<OtherOrigin> others;
+  const Plan plan = read_plan(read, graph, topology, others);
+  if (plan.options.pipeline)
+    throw InputError(
+        fmt::format("{}: the plan has stages, allowed with --to instance: a plan without", file));
+  const CostModel costs(topology, nullptr, plan.runtime);
+  require_new(folder, a.given("force"), {{"instance.json", ""}});
+  IntraCosts intra(graph, costs, plan.options);
+  intra.plan_all();
+  const IntraInstance instance = intra.instance(intra.usable());
+  InstanceNames names{{}, intra.strategy_names()};
+  std::size_t strategies = 0;
+  for (const std::vector<OperatorId>& unit : intra.units()) {
+    std::string text = graph.op(unit.front()).name;
+    if (unit.size() > 1) text += fmt::format(" and {} like it", unit.size() - 1);
+    names.nodes.push_back(std::move(text));
+  }
+  for (const IntraInstance::Node& node : instance.nodes) strategies += node.cost.size();
+  write_export(folder,
+               {{"instance.json", instance_text(instance, graph.name() + " on " + topology.name(), &names)}});
+  const std::string path = (folder / "instance.json").string();
+  if (a.given("json")) {
+    streams.out << nlohmann::ordered_json{{"nodes", instance.nodes.size()},
+                                          {"edges", instance.edges.size()},
+                                          {"strategies", strategies},
+                                          {"files", {path}}}
+                       .dump(2)
+                << "\n";
+    return 0;
+  }
+  streams.out << fmt::format("{} nodes with {} strategies, {} edges\n  {}\n", instance.nodes.size(),
+                             strategies, instance.edges.size(), path);
+  return 0;
+}
+
 int run_export(const Arguments& arguments, Streams& streams) {
+  if (target_of(arguments) == kInstance) return run_instance_export(arguments, streams);
   const ExportRun run = export_run_of(arguments);
   const RecipeModel model(run.graph);
   ReadPlan read = read_framework_plan(run.plan, model, run.topology);
@@ -146,8 +195,8 @@ int run_export(const Arguments& arguments, Streams& streams) {
   for (Refusal& refusal : run.framework.refusals(read.plan)) read.refusals.push_back(std::move(refusal));
   if (!read.refusals.empty()) refuse_export(run, read, model);
   const std::vector<ExportedFile> files = run.framework.files(read.plan);
-  require_new(run, files);
-  write_export(run, files);
+  require_new(run.folder, run.force, files);
+  write_export(run.folder, files);
   warn_of_dispatch(run, read.plan, streams.err);
   for (const std::string& option : options_left_out(run.plan.model))
     streams.err << fmt::format("pipesim: {}: left out is {}, which belongs to the model's own code\n",
@@ -185,7 +234,12 @@ Command export_command() {
       "zoo or of a config.json.\n\nmegatron: arguments of pretrain_gpt.py, with the layout of pipeline "
       "stages. "
       "torchtitan: a configuration in Python, the same as overrides of its command line, and the schedule as "
-      "CSV. deepspeed: its JSON.\n\nWhat the framework can't express is refused, with the reason, the "
+      "CSV. deepspeed: its JSON. instance: no run, but all splits of the model's operators on the topology, "
+      "with "
+      "costs and memory, for any solver of the intra-operator problem; \"pipesim solve\" reads it. The plan "
+      "says "
+      "model, topology and what an iteration is, and has no stages.\n\nWhat the framework can't express is "
+      "refused, with the reason, the "
       "nearest "
       "recipe that it can, and what that costs.";
   c.options = {
@@ -194,7 +248,10 @@ Command export_command() {
        .argument = "FRAMEWORK",
        .default_value = "",
        .help = "the framework that it is written for",
-       .choices = {{"megatron", "Megatron-LM"}, {"torchtitan"}, {"deepspeed", "DeepSpeed"}}},
+       .choices = {{"megatron", "Megatron-LM"},
+                   {"torchtitan"},
+                   {"deepspeed", "DeepSpeed"},
+                   {"instance", "splits and their costs, for other solvers"}}},
       {.name = "topology",
        .argument = "TOPOLOGY",
        .default_value = "",

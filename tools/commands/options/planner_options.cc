@@ -113,6 +113,13 @@ const std::vector<PlannerChoice>& planner_choices() {
          "sharding too",
          {"only", "not", "within", "seconds", "threads", "search-log"},
          {}});
+    choices.push_back(
+        {"intra",
+         "the splits of operators whose costs add up to least within memory, with a proof; no stages",
+         {"seconds", "threads"},
+         {},
+         false,
+         false});
     choices.push_back({"auto",
                        "recipes for models with attention, and all of these; then a search that may change "
                        "anything of their plans",

@@ -16,9 +16,10 @@ struct PlannerChoice {
   std::vector<std::string> options;      ///< of planner_options() and of searches
   std::vector<std::string> cost_models;  ///< that --cost-model may say, the default first; empty: none
   bool searches = false;  ///< takes --seconds, --proposals, --seed, --threads, --chains and checkpoints
+  bool makes_stages = true;
 };
 
-/// gpipe, pipedream, dapple, alpa, auto.
+/// gpipe, pipedream, dapple, alpa, recipes, intra, auto.
 const std::vector<PlannerChoice>& planner_choices();
 /// The planner of a search: the one that --algorithm names. For "exhaustive" with options that ask for stages
 /// or microbatches, it is a planner that tries all pipelines and is not in planner_choices(). nullptr: none.

@@ -27,7 +27,8 @@ std::vector<Choice> algorithm_choices() {
                                "small cases: proves the optimum; of pipelines, with --stages, --schedule, "
                                "--layers or --microbatches"}};
   for (const PlannerChoice& planner : planner_choices())
-    choices.push_back({std::string(planner.name), "pipelines: " + std::string(planner.summary)});
+    choices.push_back({std::string(planner.name),
+                       (planner.makes_stages ? "pipelines: " : "") + std::string(planner.summary)});
   for (const std::string& name : names_of_baselines()) choices.push_back({name, "that baseline"});
   return choices;
 }

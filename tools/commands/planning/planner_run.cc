@@ -18,6 +18,7 @@ namespace {
 PlannedPipeline propose(const PlanRequest& request, const PlannerRun& run) {
   if (run.planner.searches) return search_auto(request, run.of_auto);
   if (run.planner.name == "recipes") return propose_recipes(request);
+  if (run.planner.name == "intra") return propose_intra(request);
   const auto planner = std::ranges::find(planners(), run.planner.name, &Planner::name);
   return planner != planners().end() ? planner->propose(request) : propose_exhaustively(request);
 }

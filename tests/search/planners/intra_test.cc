@@ -1,0 +1,97 @@
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <string>
+
+#include "models/zoo/zoo.h"
+#include "search/intra/check_answer.h"
+#include "search/planners/intra_costs.h"
+#include "search/planners/planner.h"
+#include "sim/base/errors.h"
+#include "topologies/presets/presets.h"
+
+namespace pipesim {
+namespace {
+
+using testing::HasSubstr;
+
+Topology with_memory(const char* name, std::int64_t bytes) {
+  TopologyParts parts = make_topology(name).parts();
+  for (DeviceKind& kind : parts.kinds) {
+    kind.memory_overhead = {};
+    if (bytes > 0) kind.memory = Bytes(bytes);
+  }
+  return Topology(std::move(parts));
+}
+
+struct IntraCase {
+  IntraCase(const char* model, Topology t, std::int32_t microbatches = 1)
+      : graph(make_zoo_model(model)), topology(std::move(t)), costs(topology) {
+    options.microbatches = microbatches;
+    options.optimizer = Optimizer::Adam;
+  }
+  [[nodiscard]] PlannedPipeline plan() const {
+    return propose_intra({graph, costs, options, {}, {}, {}, [](std::string_view) {}});
+  }
+
+  OperatorGraph graph;
+  Topology topology;
+  CostModel costs;
+  PlanOptions options;
+};
+
+// All choices of a small model: the least sum of those that fit, with everything planned.
+double least_sum_of_all(const IntraCase& c) {
+  IntraCosts costs(c.graph, c.costs, c.options);
+  costs.plan_all();
+  const IntraInstance instance = costs.instance(costs.usable());
+  double least = 1e300;
+  IntraAnswer answer(instance.nodes.size(), 0);
+  for (;;) {
+    const CheckedAnswer checked = check_answer(instance, answer);
+    if (checked.feasible()) least = std::min(least, IntraCosts::seconds_of(checked.cost));
+    std::size_t node = 0;
+    while (node < answer.size() && ++answer[node] == instance.nodes[node].cost.size()) answer[node++] = 0;
+    if (node == answer.size()) return least * c.options.microbatches;
+  }
+}
+
+constexpr const char* kMlp = "mlp:batch=64,layers=1,features=256,hidden=256,classes=16";
+constexpr const char* kNetwork = "levels:2@10GB/s@5us,2@1GB/s@20us";
+
+TEST(Intra, FindsTheLeastSumOfAllChoices) {
+  for (const std::int32_t microbatches : {1, 4}) {
+    const IntraCase c(kMlp, with_memory(kNetwork, 0), microbatches);
+    const PlannedPipeline planned = c.plan();
+    ASSERT_TRUE(planned.objective);
+    EXPECT_NEAR(planned.objective->value, least_sum_of_all(c), 1e-9 * planned.objective->value);
+    EXPECT_THAT(planned.note, HasSubstr("proven to be the least of all choices"));
+    EXPECT_FALSE(illegal(planned.graph, planned.strategy, planned.options, c.topology));
+    EXPECT_EQ(Evaluator(c.graph, c.costs, c.options).score(planned.strategy), planned.scored);
+  }
+}
+
+// Copies of all weights no longer fit, so weights are divided, at a price.
+TEST(Intra, KeepsWithinMemory) {
+  constexpr const char* kWide = "mlp:batch=64,layers=2,features=1024,hidden=2048,classes=16";
+  const IntraCase roomy(kWide, with_memory(kNetwork, 0));
+  const PlannedPipeline free = roomy.plan();
+  Evaluator evaluator(roomy.graph, roomy.costs, roomy.options);
+  std::vector<DeviceMemory> peaks;
+  evaluator.score(evaluator.contents().bind(free.strategy), peaks);
+  const std::int64_t needs = std::ranges::max(peaks, {}, &DeviceMemory::peak).peak.value;
+  const IntraCase tight(kWide, with_memory(kNetwork, needs * 7 / 10));
+  const PlannedPipeline kept = tight.plan();
+  EXPECT_TRUE(kept.scored->feasible());
+  EXPECT_GT(kept.objective->value, free.objective->value);
+  const IntraCase hopeless(kWide, with_memory(kNetwork, 2'000'000));
+  try {
+    (void)hopeless.plan();
+    ADD_FAILURE() << "a plan in 2 MB";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("intra: no choice of splits was found to fit into memory"));
+  }
+}
+
+}  // namespace
+}  // namespace pipesim
