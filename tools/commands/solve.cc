@@ -232,11 +232,11 @@ Command solve_command() {
   c.summary = "choose a strategy for each node of an intra-operator problem";
   c.description =
       "Chooses one strategy for each node so that the costs of nodes and edges are least, and so that the "
-      "memory of what is alive stays within the limit at each time. Prints the best cost found, a bound that "
-      "no answer is below, and the gap between them.\n\nIt reads instances of the ASPLOS 2025 contest on "
-      "intra-operator parallelism, also compressed by gzip, and problems that Alpa has merged. It stops when "
-      "the best is proven optimal, when the time is over, or at Ctrl-C. The status is 1 where no answer was "
-      "found. docs/intra.md tells how it works and what it reaches.";
+      "memory of what is alive stays within the limit at each time. Prints the best cost found and a bound "
+      "that no answer is below.\n\nIt reads instances of the ASPLOS 2025 contest on intra-operator "
+      "parallelism, also compressed by gzip, and problems that Alpa has merged. It stops when the best is "
+      "proven optimal, when the time is over, or at Ctrl-C. The status is 1 where no answer was found. "
+      "docs/intra.md tells how it works and what it reaches.";
   c.operands = {{.name = "FILE", .help = "an instance", .repeated = true}};
   c.options = in_group(
       OptionGroup::Search,
@@ -267,6 +267,7 @@ Command solve_command() {
        {.name = "markdown", .argument = "", .default_value = "", .help = "print the table as Markdown"},
        json_option()});
   c.options.insert(c.options.end(), outputs.begin(), outputs.end());
+  c.common = {"seconds", "threads", "check", "output", "json"};
   c.examples = {{"pipesim solve docs/examples/intra.json", "the best strategies of a small block"},
                 {"pipesim solve docs/examples/intra.json --rounds 10 -o block.answer.json", "write them"},
                 {"pipesim solve docs/examples/intra.json --check block.answer.json", "evaluate an answer"}};
