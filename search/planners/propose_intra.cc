@@ -6,14 +6,16 @@
 #include "search/intra/solve.h"
 #include "search/planners/intra_costs.h"
 #include "search/planners/planner.h"
+#include "sim/base/deadline.h"
 #include "sim/base/errors.h"
 #include "sim/base/suggest.h"
 
 namespace pipesim {
 namespace {
 
-// Of bounds and searches for answers in turn. What is not solved by then is told with its gap.
-constexpr std::uint64_t kMostRounds = 200;
+// Of bounds and searches for answers in turn: while costs are still bounds, a good answer will do. What is
+// not solved in the end is told with its gap.
+constexpr std::uint64_t kRoundsToPlan = 2, kMostRounds = 200;
 // Sums do not know what passes need while they run; a limit that is lower by what was lacking does.
 constexpr int kMostLimits = 10;
 
@@ -22,11 +24,15 @@ constexpr int kMostLimits = 10;
 IntraSolution solve_planned(const PlanRequest& request, IntraCosts& costs, Bytes limit) {
   IntraSettings settings;
   settings.threads = static_cast<std::size_t>(std::max(1, request.settings.threads));
-  settings.rounds = kMostRounds;
+  settings.rounds = kRoundsToPlan;
   for (;;) {
+    stop_if_late();
     request.status(fmt::format("{} transfers and synchronisations planned", costs.planned()));
     IntraSolution solution = solve(costs.instance(limit), settings);
-    if (!solution.found || !costs.plan(solution.answer)) return solution;
+    const bool whole = settings.rounds == kMostRounds || solution.proven;
+    const bool planned = !solution.found || !costs.plan(solution.answer);
+    if (whole && planned) return solution;
+    settings.rounds = planned ? kMostRounds : kRoundsToPlan;
   }
 }
 

@@ -25,7 +25,7 @@ TEST(Models, ShowsAnOperatorAsLoops) {
   };
   const Outcome shown = with({"--split", "b/2 o/4"});
   EXPECT_EQ(shown.status, 0);
-  EXPECT_THAT(shown.out, HasSubstr("# on device b0 * 4 + o0: one shard of 8, 552 GFLOP\n"));
+  EXPECT_THAT(shown.out, HasSubstr("# on device b0 * 4 + o0: one shard of 8, 551 GFLOP\n"));
   EXPECT_THAT(shown.out, HasSubstr("layer1.ffn1[b, s, o] += layer1.ffn_norm[b, s, i] * layer1.ffn1.w[i, o]"));
   EXPECT_THAT(shown.out, HasSubstr("gradient of layer1.ffn1.w"));
   const auto json = nlohmann::json::parse(with({"--split", "b/2 o/4", "--json"}).out);
