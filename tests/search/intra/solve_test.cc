@@ -46,7 +46,7 @@ TEST(IntraSolve, FindsAndProvesTheOptimum) {
   if (std::getenv("PIPESIM_TEST_SEED") != nullptr) return;
   EXPECT_GT(found, 400U);
   EXPECT_GT(none, 100U);
-  EXPECT_GT(searched, 20U) << "the reductions solved nearly all";
+  EXPECT_GT(searched, sanitized ? 5U : 20U) << "the reductions solved nearly all";
 }
 
 // A grid, which reductions leave as it is, and a limit that binds.
