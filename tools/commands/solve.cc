@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <istream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
@@ -158,7 +160,11 @@ SolvedInstance solve_file(const std::string& file, const Arguments& arguments, c
   double seconds = std::numeric_limits<double>::infinity();
   if (arguments.given("seconds") || !arguments.given("rounds"))
     seconds = arguments.number("seconds", 1e-3, 1e7);
-  const Deadline deadline = Deadline(seconds).with_stop([&] { return interrupt.requested(); });
+  // For the last step to end, for the answer's file, and to free memory.
+  constexpr double kKept = 0.01, kMostKept = 1;
+  const Deadline deadline = Deadline(seconds - std::min(kMostKept, kKept * seconds)).with_stop([&] {
+    return interrupt.requested();
+  });
   const KeepTo keep(deadline);
   StatusLine line(streams.err);
   if (line.due()) line.show(fmt::format("{}: reading", file));
