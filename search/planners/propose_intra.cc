@@ -15,7 +15,10 @@ namespace {
 
 // Of bounds and searches for answers in turn: while costs are still bounds, a good answer will do. What is
 // not solved in the end is told with its gap.
-constexpr std::uint64_t kRoundsToPlan = 2, kMostRounds = 200;
+constexpr std::uint64_t kRoundsToPlan = 2, kMostRounds = 60;
+// Answers that are planned one after the other. Where memory leaves many that are about as good, all choices
+// are planned after so many.
+constexpr int kMostPlannings = 40;
 // Sums do not know what passes need while they run; a limit that is lower by what was lacking does.
 constexpr int kMostLimits = 10;
 
@@ -25,9 +28,10 @@ IntraSolution solve_planned(const PlanRequest& request, IntraCosts& costs, Bytes
   IntraSettings settings;
   settings.threads = static_cast<std::size_t>(std::max(1, request.settings.threads));
   settings.rounds = kRoundsToPlan;
-  for (;;) {
+  for (int plannings = 0;; ++plannings) {
     stop_if_late();
     request.status(fmt::format("{} transfers and synchronisations planned", costs.planned()));
+    if (plannings == kMostPlannings) costs.plan_all();
     IntraSolution solution = solve(costs.instance(limit), settings);
     const bool whole = settings.rounds == kMostRounds || solution.proven;
     const bool planned = !solution.found || !costs.plan(solution.answer);
