@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "search/additive/intra_costs.h"
 #include "search/intra/solve.h"
-#include "search/planners/intra_costs.h"
 #include "search/planners/planner.h"
 #include "sim/base/deadline.h"
 #include "sim/base/errors.h"

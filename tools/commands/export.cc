@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
+#include "search/additive/intra_costs.h"
 #include "search/evaluator.h"
 #include "search/intra/read_instance.h"
-#include "search/planners/intra_costs.h"
 #include "sim/base/errors.h"
 #include "sim/base/files.h"
 #include "tools/cli/command.h"

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "models/zoo/zoo.h"
+#include "search/additive/intra_costs.h"
 #include "search/intra/check_answer.h"
-#include "search/planners/intra_costs.h"
 #include "search/planners/planner.h"
 #include "sim/base/errors.h"
 #include "topologies/presets/presets.h"

@@ -1,4 +1,4 @@
-#include "search/planners/intra_costs.h"
+#include "search/additive/intra_costs.h"
 
 #include <algorithm>
 #include <cmath>
