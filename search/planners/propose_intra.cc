@@ -18,7 +18,7 @@ namespace {
 constexpr std::uint64_t kRoundsToPlan = 2, kMostRounds = 60;
 // Answers that are planned one after the other. Where memory leaves many that are about as good, all choices
 // are planned after so many.
-constexpr int kMostPlannings = 40;
+constexpr int kMostAnswersPlanned = 40;
 // Sums do not know what passes need while they run; a limit that is lower by what was lacking does.
 constexpr int kMostLimits = 10;
 
@@ -31,7 +31,7 @@ IntraSolution solve_planned(const PlanRequest& request, IntraCosts& costs, Bytes
   for (int plannings = 0;; ++plannings) {
     stop_if_late();
     request.status(fmt::format("{} transfers and synchronisations planned", costs.planned()));
-    if (plannings == kMostPlannings) costs.plan_all();
+    if (plannings == kMostAnswersPlanned) costs.plan_all();
     IntraSolution solution = solve(costs.instance(limit), settings);
     const bool whole = settings.rounds == kMostRounds || solution.proven;
     const bool planned = !solution.found || !costs.plan(solution.answer);

@@ -13,11 +13,11 @@ namespace {
 
 using testing::HasSubstr;
 
-const std::vector<std::string> kSmallGpt{"--model", "gpt:batch=16,layers=4,hidden=256,heads=8", "--topology",
+const std::vector<std::string> kIntraGpt{"--model", "gpt:batch=16,layers=4,hidden=256,heads=8", "--topology",
                                          "p100-4x4:2"};
 
 std::vector<std::string> of_small_gpt(std::vector<std::string> words, const std::vector<std::string>& more) {
-  words.insert(words.end(), kSmallGpt.begin(), kSmallGpt.end());
+  words.insert(words.end(), kIntraGpt.begin(), kIntraGpt.end());
   words.insert(words.end(), more.begin(), more.end());
   return words;
 }
