@@ -48,6 +48,7 @@ Evaluation Evaluator::evaluate_labelled(const BoundStrategy& strategy) {
 
 void Evaluator::begin(const BoundStrategy& strategy) {
   scored_ = strategy;
+  generation_ = contents_.generation();
   folding_ = nullptr;
   steady_.reset();
 }
@@ -259,7 +260,8 @@ std::optional<Evaluation> Evaluator::judge_few() {
 std::optional<Evaluation> Evaluator::score_repriced(const CostModel& costs,
                                                     std::vector<DeviceMemory>& peaks) {
   const bool ended = steady_ || expanded_.microbatches() == contents_.options().microbatches;
-  if (!ended || contents_.versions().several() || !contents_.reprice(costs)) return std::nullopt;
+  const bool kept = generation_ == contents_.generation();
+  if (!ended || !kept || contents_.versions().several() || !contents_.reprice(costs)) return std::nullopt;
   const PeaksWanted wanted(wanted_peaks_, peaks);
   const bool alike = folding_ != nullptr && known_folding_.reprice(contents_);
   if (!alike) known_folding_.forget();

@@ -2,6 +2,7 @@
 
 #include <tbb/spin_mutex.h>
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -148,8 +149,9 @@ class Evaluator {
   // this number of scores.
   std::int32_t found_none_ = 0, not_looked_for_ = 0;
   Timeline timeline_;
-  BoundStrategy scored_;      // the last, on all devices
-  ExpansionSetting setting_;  // of expanded_
+  BoundStrategy scored_;          // the last, on all devices
+  std::uint64_t generation_ = 0;  // of the contents then
+  ExpansionSetting setting_;      // of expanded_
   std::vector<DeviceMemory> stream_memory_;
   std::vector<DeviceMemory>* wanted_peaks_ = nullptr;  // where score() writes them
   tbb::spin_mutex mutex_;

@@ -72,8 +72,8 @@ class PlanContents {
   /// Prices all that is kept anew, where it stands: what bind() and the following functions returned stays
   /// valid, with other times. False where the figures are not those of the same devices, links and runtime
   /// (but for HostTimes), or something kept would have other tasks or hold other lanes; this and all that
-  /// share its results are of no use then. No other thread may use them meanwhile, and `costs` must outlive
-  /// them.
+  /// share its results are of no use then. No other thread may use them meanwhile. The costs of before must
+  /// still be there, and `costs` must outlive them.
   [[nodiscard]] bool reprice(const CostModel& costs);
 
   // The results of the following functions are kept by content and valid until forget_plans().

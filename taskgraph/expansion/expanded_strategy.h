@@ -41,10 +41,10 @@ class ExpandedStrategy {
   /// InputError when the graph would have more tasks than a TaskId can number; OutOfMemory when it would not
   /// fit into memory.
   void expand(const BoundStrategy& strategy, const ExpansionSetting& setting = {});
-  /// Gives the tasks the times that PlanContents::reprice(), and Folding::reprice(), have given to what they
-  /// were made from. False where that is not enough, since durations follow from others
-  /// (Runtime::tensor_overlap, interference) or from other HostTimes, or where tasks would hold other lanes:
-  /// it must be expanded again then.
+  /// Gives the tasks the times that PlanContents::reprice(), and reprice() of the folding (find_folding.h),
+  /// have given to what they were made from. False where that is not enough, since durations follow from
+  /// others (Runtime::tensor_overlap, interference) or from other HostTimes, or where tasks would hold other
+  /// lanes: it must be expanded again then.
   [[nodiscard]] bool retime();
   /// One microbatch without barriers or labels.
   void expand_unordered(const BoundStrategy& strategy);

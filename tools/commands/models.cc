@@ -202,8 +202,8 @@ const Operator& operator_named(const OperatorGraph& graph, const std::string& na
     if (op.name == name) return op;
     names.push_back(op.name);
   }
-  throw InputError(fmt::format("unknown operator \"{}\" (model \"{}\"){}, allowed: {}", name, graph.name(),
-                               did_you_mean(name, names), list_names(names)));
+  throw InputError(fmt::format("unknown operator \"{}\"{}; model \"{}\" has {}", name,
+                               did_you_mean(name, names), graph.name(), list_names(names)));
 }
 
 int run_operator(const Arguments& arguments, const OperatorGraph& graph, Streams& streams) {
