@@ -305,4 +305,16 @@ void change_topology(TopologyParts& parts, std::string_view path, std::string_vi
                                path, did_you_mean(path, names), list_names(names)));
 }
 
+Topology changed_topology(const Topology& topology, std::string_view changes, std::string_view name) {
+  TopologyParts parts = topology.parts();
+  for (std::size_t from = 0, end = 0; end != std::string_view::npos; from = end + 1) {
+    end = changes.find('+', from);
+    const std::string_view change = changes.substr(from, end == std::string_view::npos ? end : end - from);
+    const std::size_t equals = change.find('=');
+    change_topology(parts, change.substr(0, equals), change.substr(equals + 1));
+  }
+  parts.name = name;
+  return Topology(std::move(parts)).with_memory_margin(topology.memory_margin());
+}
+
 }  // namespace pipesim

@@ -36,4 +36,8 @@ std::vector<ChangeableFigure> changeable_figures(const TopologyParts& parts);
 /// A value "x2" multiplies. InputError that says what was found and what is allowed.
 void change_topology(TopologyParts& parts, std::string_view path, std::string_view value);
 
+/// The topology with changes "PATH=VALUE+PATH=VALUE…", one after the other, under another name; with the same
+/// memory margin. InputError as above.
+Topology changed_topology(const Topology& topology, std::string_view changes, std::string_view name);
+
 }  // namespace pipesim

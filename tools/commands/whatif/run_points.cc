@@ -30,6 +30,7 @@
 #include "tools/reports/plan_report.h"
 #include "tools/searching/search_time.h"
 #include "tools/whatif/plan_kind.h"
+#include "topologies/changes/topology_changes.h"
 
 namespace pipesim {
 namespace {
@@ -203,10 +204,24 @@ PointRunner::PointRunner(PointRequest request)
     : request_(std::move(request)), known_(std::make_unique<KnownPlans>()) {}
 PointRunner::~PointRunner() = default;
 
+namespace {
+
+// Where the text of the point's topology is that of the plan's with changes behind it, these are made alone.
+Topology topology_at(const Arguments& point, const Topology& of_plan) {
+  if (!point.has("topology")) return of_plan;
+  const std::string& whole = point.text("topology");
+  const std::string plain = without_rates(whole);
+  if (whole == plain) return of_plan;
+  if (!whole.starts_with(plain + "+") || plain != of_plan.name()) return topology_of(point);
+  return changed_topology(of_plan, std::string_view(whole).substr(plain.size() + 1), whole);
+}
+
+}  // namespace
+
 PointResult PointRunner::run_same(const Arguments& point) const {
   const auto known = known_->of(point);
   const Subject& s = known->subject;
-  auto [scored, priced] = known->score(point.has("topology") ? topology_of(point) : s.topology);
+  auto [scored, priced] = known->score(topology_at(point, s.topology));
   PointResult result = result_of(*priced.evaluator, scored);
   result.recipe = !s.plan.recipe.empty()    ? s.plan.recipe
                   : s.plan.options.pipeline ? known->kind
