@@ -106,12 +106,14 @@ std::string settled(const std::string& output) {
   text = std::regex_replace(
       text,
       std::regex(
-          R"(pipesim: ([0-9]+ of [0-9]+ points|looking for crossovers|choosing runs|judging by|predicting [0-9]+ runs)[^\n]*\n)"),
+          R"(pipesim: ([0-9]+ of [0-9]+ points|looking for crossovers|choosing runs|judging by|predicting [0-9]+ runs|pricing splits|[0-9]+ transfers and)[^\n]*\n)"),
       "");
   text = std::regex_replace(
       text, std::regex(R"(pipesim: [^\n]*(, simulated [0-9]+ times|of at most [0-9]+ runs predicted)\n)"),
       "");
   text = std::regex_replace(text, std::regex(R"(\n +0 +[0-9.]+ [mun]?s\n)"), "\n~\n");
+  // How long a solver took for what it has proven.
+  text = std::regex_replace(text, std::regex(R"( optimal +[0-9.]+\n)"), " optimal ~\n");
   const std::string nothing_else = "--- stderr\n";
   if (text.ends_with(nothing_else)) text.erase(text.size() - nothing_else.size());
   return text;

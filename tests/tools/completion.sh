@@ -43,7 +43,7 @@ check "--help" pipesim --h
 check "--threads" pipesim search --thr
 check "dapple data-parallel" pipesim search --algorithm da
 check "dapple data-parallel" pipesim search --model lenet --algorithm = da
-check "alpa auto dapple data-parallel exhaustive expert gpipe mcmc model-parallel pipedream recipes single-device" \
+check "alpa auto dapple data-parallel exhaustive expert gpipe intra mcmc model-parallel pipedream recipes single-device" \
   pipesim search --algorithm =
 check "vgg16 vgg19" pipesim search --model vgg
 check "model.txt" pipesim search --model mod

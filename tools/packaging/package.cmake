@@ -26,7 +26,7 @@ function(printed_by_program file)
 endfunction()
 
 printed_by_program(man/man1/pipesim.1.gz --man)
-foreach(command search simulate whatif compare report execute calibrate accuracy collective models topologies export import devices help)
+foreach(command search simulate whatif compare report execute calibrate accuracy collective models topologies export import solve devices help)
   printed_by_program(man/man1/pipesim-${command}.1.gz ${command} --man)
 endforeach()
 printed_by_program(bash-completion/completions/pipesim --completion bash)
