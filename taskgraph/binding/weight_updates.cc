@@ -14,7 +14,8 @@ const OwnedUpdates& WeightUpdates::of(const WeightHomes& homes, DataType type) {
   OwnedUpdates made = plan(homes, type);
   const tbb::spin_mutex::scoped_lock lock(mutex_);
   if (const OwnedUpdates* const* found = by_homes_.find(key)) return **found;
-  const OwnedUpdates& work = kept_.emplace_back(homes, type, std::move(made)).work;
+  kept_.push_back({homes, type, std::move(made)});
+  const OwnedUpdates& work = kept_.back().work;
   by_homes_.insert(key, &work);
   return work;
 }

@@ -29,6 +29,7 @@ std::vector<std::string> lines_of(const fs::path& file) {
 // What reports say of the time that pipesim itself took, and of the cores that it used.
 const std::vector<std::string> kVaries{
     R"(planned by ([\w-]+) in [0-9.]+ [mun]?s)", R"([0-9.]+ a second, [0-9.]+ [mun]?s)", R"([0-9]+ threads?)",
+    R"(optimal +[0-9]+\.[0-9])",  // how long a solver took for what it has proven
     R"x("(wall_time_s|planner_wall_time_s|proposals_per_second|threads)": [0-9.e+-]+)x"};
 
 bool on_path(const std::string& program) {
@@ -112,8 +113,6 @@ std::string settled(const std::string& output) {
       text, std::regex(R"(pipesim: [^\n]*(, simulated [0-9]+ times|of at most [0-9]+ runs predicted)\n)"),
       "");
   text = std::regex_replace(text, std::regex(R"(\n +0 +[0-9.]+ [mun]?s\n)"), "\n~\n");
-  // How long a solver took for what it has proven.
-  text = std::regex_replace(text, std::regex(R"( optimal +[0-9.]+\n)"), " optimal ~\n");
   const std::string nothing_else = "--- stderr\n";
   if (text.ends_with(nothing_else)) text.erase(text.size() - nothing_else.size());
   return text;
