@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <mutex>
 #include <numeric>
 #include <sstream>
@@ -23,6 +22,7 @@
 #include "tools/commands/options/shared_options.h"
 #include "tools/commands/options/subject_options.h"
 #include "tools/commands/planning/planner_run.h"
+#include "tools/commands/whatif/known_plans.h"
 #include "tools/commands/whatif/varied_arguments.h"
 #include "tools/inputs/calibration_use.h"
 #include "tools/inputs/model_and_topology.h"
@@ -30,7 +30,6 @@
 #include "tools/reports/plan_report.h"
 #include "tools/searching/search_time.h"
 #include "tools/whatif/plan_kind.h"
-#include "topologies/changes/topology_changes.h"
 
 namespace pipesim {
 namespace {
@@ -39,34 +38,7 @@ namespace {
 // threads find work, and the answers do not depend on their number.
 constexpr std::size_t kPointsOfChain = 8;
 
-// Which no strategy depends on.
-bool is_rate(std::string_view change) {
-  return change.starts_with("device.") || change.starts_with("inter_node.") ||
-         change.starts_with("intra_node.") || change.starts_with("slow:");
-}
-
-// The text of a topology without changes of rates.
-std::string without_rates(const std::string& topology) {
-  std::string kept;
-  for (std::size_t from = 0, end = 0; end != std::string::npos; from = end + 1) {
-    end = topology.find('+', from);
-    const std::string part = topology.substr(from, end == std::string::npos ? end : end - from);
-    if (!is_rate(part)) kept += (kept.empty() ? "" : "+") + part;
-  }
-  return kept;
-}
-
-struct Scored {
-  Evaluation evaluation;
-  std::vector<DeviceMemory> peaks;
-};
-Scored score(Evaluator& evaluator, const Strategy& strategy) {
-  Scored scored;
-  scored.evaluation = evaluator.score(evaluator.contents().bind(strategy), scored.peaks);
-  return scored;
-}
-
-PointResult result_of(const Evaluator& evaluator, const Scored& scored) {
+PointResult result_of(const Evaluator& evaluator, const ScoredPoint& scored) {
   PointResult result;
   const Topology& topology = evaluator.topology();
   result.time_s = to_seconds(scored.evaluation.time).value;
@@ -111,117 +83,14 @@ class QuietSearch final : public SearchObserver {
 
 }  // namespace
 
-namespace {
-
-// The prices of one point.
-struct PointPrices {
-  PointPrices(Topology t, const Subject& s)
-      : topology(std::move(t)), costs(topology, pointer_to(s.calibration), s.plan.runtime) {}
-  Topology topology;
-  CostModel costs;
-};
-
-// A plan and its evaluators. Each has scored it with the prices of some point, and can score it with others.
-class KnownPlan {
- public:
-  KnownPlan(Subject s, std::string k) : subject(std::move(s)), kind(std::move(k)) {}
-
-  struct Priced {
-    std::unique_ptr<PointPrices> prices;
-    std::unique_ptr<Evaluator> evaluator;
-  };
-  // Scores it at a point. Several threads may ask at the same time; each gets an evaluator of its own.
-  std::pair<Scored, Priced> score(Topology topology) {
-    auto prices = std::make_unique<PointPrices>(std::move(topology), subject);
-    Priced priced = one_of_before();
-    Scored scored;
-    std::optional<Evaluation> again;
-    if (priced.evaluator) again = priced.evaluator->score_repriced(prices->costs, scored.peaks);
-    if (again) {
-      scored.evaluation = *again;
-    } else {
-      priced.evaluator = std::make_unique<Evaluator>(subject.graph, prices->costs, subject.plan.options);
-      scored = pipesim::score(*priced.evaluator, subject.plan.strategy);
-    }
-    priced.prices = std::move(prices);
-    return {std::move(scored), std::move(priced)};
-  }
-  // What score() gave, if nothing else was scored since.
-  void use_again(Priced priced) {
-    const std::scoped_lock lock(mutex_);
-    before_.push_back(std::move(priced));
-  }
-
-  const Subject subject;
-  const std::string kind;
-
- private:
-  Priced one_of_before() {
-    const std::scoped_lock lock(mutex_);
-    if (before_.empty()) return {};
-    Priced priced = std::move(before_.back());
-    before_.pop_back();
-    return priced;
-  }
-  std::mutex mutex_;
-  std::vector<Priced> before_;
-};
-
-}  // namespace
-
-// Plans that several points have: those that differ in rates of the topology alone.
-class PointRunner::KnownPlans {
- public:
-  std::shared_ptr<KnownPlan> of(const Arguments& point) {
-    // Baselines are chosen by costs, too.
-    const bool by_costs = !point.has("plan") && !point.has("recipe");
-    const std::string whole = point.has("topology") ? point.text("topology") : "";
-    const std::string topology = by_costs ? whole : without_rates(whole);
-    std::string key = topology;
-    for (const auto& [option, value] : point.values()) {
-      if (option != "topology") key += fmt::format("\n{}={}", option, value);
-    }
-    {
-      const std::scoped_lock lock(mutex_);
-      if (const auto found = known_.find(key); found != known_.end()) return found->second;
-    }
-    std::ostringstream warnings;
-    const Arguments plain = point.has("topology") ? point.with("topology", topology) : point;
-    Subject subject = subject_of("whatif", plain, warnings);
-    std::string kind =
-        kind_of_plan(subject.graph, subject.plan.strategy, subject.plan.options, subject.topology);
-    auto made = std::make_shared<KnownPlan>(std::move(subject), std::move(kind));
-    const std::scoped_lock lock(mutex_);
-    return known_.emplace(key, std::move(made)).first->second;
-  }
-
- private:
-  std::mutex mutex_;
-  std::map<std::string, std::shared_ptr<KnownPlan>> known_;
-};
-
 PointRunner::PointRunner(PointRequest request)
     : request_(std::move(request)), known_(std::make_unique<KnownPlans>()) {}
 PointRunner::~PointRunner() = default;
 
-namespace {
-
-// Where the text of the point's topology is that of the plan's with changes behind it, these are made alone.
-Topology topology_at(const Arguments& point, const Topology& of_plan) {
-  if (!point.has("topology")) return of_plan;
-  const std::string& whole = point.text("topology");
-  const std::string plain = without_rates(whole);
-  if (whole == plain) return of_plan;
-  if (!whole.starts_with(plain + "+") || plain != of_plan.name()) return topology_of(point);
-  return changed_topology(of_plan, std::string_view(whole).substr(plain.size() + 1), whole);
-}
-
-}  // namespace
-
 PointResult PointRunner::run_same(const Arguments& point) const {
   const auto known = known_->of(point);
   const Subject& s = known->subject;
-  auto [scored, priced] = known->score(topology_at(point, s.topology));
+  auto [scored, priced] = known->score(point);
   PointResult result = result_of(*priced.evaluator, scored);
   result.recipe = !s.plan.recipe.empty()    ? s.plan.recipe
                   : s.plan.options.pipeline ? known->kind
@@ -303,7 +172,7 @@ PointResult PointRunner::run_planned(const Arguments& point) const {
   const Subject s = planned(point);
   const CostModel costs(s.topology, pointer_to(s.calibration), s.plan.runtime);
   Evaluator evaluator(s.graph, costs, s.plan.options);
-  PointResult result = result_of(evaluator, score(evaluator, s.plan.strategy));
+  PointResult result = result_of(evaluator, scored(evaluator, s.plan.strategy));
   result.kind = kind_of_plan(s.graph, s.plan.strategy, s.plan.options, s.topology);
   result.recipe = s.plan.recipe.empty() ? result.kind : s.plan.recipe;
   if (request_.noise) result.objective_s = seconds(noisy_time(evaluator, s.plan.strategy));

@@ -30,6 +30,8 @@ struct PointRequest {
   std::function<bool()> stop_requested = [] { return false; };
 };
 
+class KnownPlans;
+
 /// Predicts points of a study. Each is what a command with the same arguments predicts: `simulate`, or
 /// `search` with one thread. Several threads may ask at the same time.
 class PointRunner {
@@ -46,7 +48,6 @@ class PointRunner {
   [[nodiscard]] bool stop_requested() const { return request_.stop_requested(); }
 
  private:
-  class KnownPlans;
   [[nodiscard]] PointResult run_same(const Arguments& point) const;
   [[nodiscard]] PointResult run_planned(const Arguments& point) const;
   [[nodiscard]] Subject planned(const Arguments& point) const;
