@@ -33,9 +33,10 @@ std::vector<std::vector<std::size_t>> numbered_in(const ConfigSpace& space,
 IntraCosts::IntraCosts(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options)
     : evaluator_(graph, costs, options),
       candidates_(graph, costs.topology()),
-      space_(candidates_, people_start_with(graph, costs)),
+      starts_(people_start_with(graph, costs)),
+      space_(candidates_, starts_),
       units_(repeated_operators(candidates_)),
-      additive_(space_, units_, evaluator_, numbered_in(space_, people_start_with(graph, costs))),
+      additive_(space_, units_, evaluator_, numbered_in(space_, starts_)),
       held_(additive_.held()) {}
 
 IntraInstance IntraCosts::instance(Bytes limit) const {

@@ -30,7 +30,7 @@ class IntraCosts {
   [[nodiscard]] std::int64_t planned() const { return additive_.planned(); }
   [[nodiscard]] Strategy strategy(const IntraAnswer& answer) const;
   /// By node, the operators of the unit.
-  [[nodiscard]] std::vector<std::vector<OperatorId>> units() const { return units_; }
+  [[nodiscard]] const MoveUnits& units() const { return units_; }
   /// By node and strategy: "b/2 o/4 on 8 devices from 0".
   [[nodiscard]] std::vector<std::vector<std::string>> strategy_names() const;
   /// What the answer with the least usage uses.
@@ -43,6 +43,7 @@ class IntraCosts {
  private:
   Evaluator evaluator_;
   CandidateSet candidates_;
+  std::vector<Strategy> starts_;
   ConfigSpace space_;
   MoveUnits units_;
   AdditiveCosts additive_;

@@ -8,6 +8,7 @@
 #include "models/backward_need.h"
 #include "models/box.h"
 #include "sim/base/allocated_bytes.h"
+#include "taskgraph/binding/addend_axes.h"
 #include "taskgraph/binding/ring.h"
 
 namespace pipesim {
@@ -24,29 +25,8 @@ bool has_box(const Operator& op, const TensorUse& use, const ShardGrid& grid, st
   return true;
 }
 
-// Shards that differ along these factors hold different addends.
-using AddendAxes = std::vector<FactorIndex>;
-
-// The split factors that the tensor lacks as Summed; for a gradient those whose windows overlap, too.
-AddendAxes addend_axes(const Operator& op, const TensorUse& use, const ParallelConfig& config) {
-  const bool gradient = use.role != Role::Output;
-  AddendAxes axes;
-  for (std::size_t f = 0; f < op.factors.size(); ++f) {
-    const auto factor = static_cast<FactorIndex>(f);
-    // What passes round a ring comes back as the shard's own part.
-    const bool own_part = config.ring && factor == op.rotation->first && use.follows(op.rotation->second);
-    const bool summed = !own_part && !use.follows(factor) && use.lack(factor) == Lack::Summed;
-    const bool overlaps =
-        gradient && std::any_of(use.dims.begin(), use.dims.end(), [&](const IndexExpr& dim) {
-          return dim.overlaps() && dim.factors.front() == factor;
-        });
-    if (config.degrees[f] > 1 && (summed || overlaps)) axes.push_back(factor);
-  }
-  return axes;
-}
-
 Layout layout_of(const Operator& op, const TensorUse& use, const ParallelConfig& config,
-                 const AddendAxes& axes) {
+                 const std::vector<FactorIndex>& axes) {
   const ShardGrid grid(op, config);
   std::vector<Layout::Piece> pieces;
   std::vector<Range> ranges;
@@ -363,7 +343,7 @@ BoundOperator bind(const OperatorGraph& graph, OperatorId id, const ParallelConf
     // An output's data is a sum where an input's gradient is, and the other way round; without addends they
     // are equal.
     const LayoutId complete = layouts.intern(layout_of(op, use, config, {}));
-    const AddendAxes axes = addend_axes(op, use, config);
+    const std::vector<FactorIndex> axes = addend_axes(op, use, config);
     const LayoutId sum = axes.empty() ? complete : layouts.intern(layout_of(op, use, config, axes));
     const bool output = use.role == Role::Output;
     bound.data_layout.push_back(output ? sum : complete);

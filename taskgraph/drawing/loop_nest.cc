@@ -9,6 +9,7 @@
 
 #include "models/backward_need.h"
 #include "models/box.h"
+#include "taskgraph/binding/addend_axes.h"
 #include "taskgraph/binding/bound_operator.h"
 #include "taskgraph/binding/ring.h"
 
@@ -187,17 +188,12 @@ class LoopNestWriter {
     nest_.traffic.push_back(std::move(t));
   }
 
-  [[nodiscard]] bool overlaps(const TensorUse& use, FactorIndex f) const {
-    return std::ranges::any_of(
-        use.dims, [&](const IndexExpr& dim) { return dim.overlaps() && dim.factors.front() == f; });
-  }
   // What passes round a ring comes back as the shard's own part.
   [[nodiscard]] bool goes_round(const TensorUse& use, FactorIndex f) const {
     return config_.ring && f == op_.rotation->first && use.follows(op_.rotation->second);
   }
   [[nodiscard]] bool sums(const TensorUse& use, FactorIndex f) const {
-    const bool lacks = !use.follows(f) && use.lack(f) == Lack::Summed && !goes_round(use, f);
-    return lacks || (use.role != Role::Output && overlaps(use, f));
+    return std::ranges::count(addend_axes(op_, use, config_), f) > 0;
   }
   [[nodiscard]] bool copies(const TensorUse& use, FactorIndex f) const {
     if (use.follows(f) || goes_round(use, f)) return false;

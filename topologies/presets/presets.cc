@@ -1,6 +1,7 @@
 #include "topologies/presets/presets.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -250,13 +251,7 @@ Topology make_topology(std::string_view text) {
   const Topology topology =
       nodes.size() == 1 ? unchanged_topology(nodes.front()) : joined_topology(nodes, text);
   if (changes.empty()) return topology;
-  TopologyParts parts = topology.parts();
-  for (const std::string_view change : changes) {
-    const std::size_t equals = change.find('=');
-    change_topology(parts, change.substr(0, equals), change.substr(equals + 1));
-  }
-  parts.name = text;
-  return Topology(std::move(parts));
+  return changed_topology(topology, fmt::format("{}", fmt::join(changes, "+")), text);
 }
 
 }  // namespace pipesim

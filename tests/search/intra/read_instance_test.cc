@@ -5,6 +5,8 @@
 #include <sstream>
 
 #include "tests/refusal.h"
+#include "tests/search/intra/random_instance.h"
+#include "tests/seeds.h"
 
 namespace pipesim {
 namespace {
@@ -27,6 +29,27 @@ std::string refused(const std::string& what, const std::string& by) {
   std::string text = kContest;
   text.replace(text.find(what), what.size(), by);
   return refusal([&] { instance_of(text); });
+}
+
+TEST(IntraReader, ReadsWhatIsWritten) {
+  for_each_seed(50, [](Rng& rng) {
+    const IntraInstance made = random_instance(rng, 6, 4);
+    const IntraInstance read = instance_of(instance_text(made, "random"));
+    EXPECT_EQ(read.limit, made.limit);
+    ASSERT_EQ(read.nodes.size(), made.nodes.size());
+    for (std::size_t n = 0; n < made.nodes.size(); ++n) {
+      EXPECT_EQ(read.nodes[n].begin, made.nodes[n].begin);
+      EXPECT_EQ(read.nodes[n].end, made.nodes[n].end);
+      EXPECT_EQ(read.nodes[n].cost, made.nodes[n].cost);
+      EXPECT_EQ(read.nodes[n].usage, made.nodes[n].usage);
+    }
+    ASSERT_EQ(read.edges.size(), made.edges.size());
+    for (std::size_t e = 0; e < made.edges.size(); ++e) {
+      EXPECT_EQ(read.edges[e].a, made.edges[e].a);
+      EXPECT_EQ(read.edges[e].b, made.edges[e].b);
+      EXPECT_EQ(read.edges[e].cost, made.edges[e].cost);
+    }
+  });
 }
 
 TEST(IntraReader, ReadsTheContestsFormat) {
