@@ -87,14 +87,24 @@ CandidateSet::CandidateSet(const OperatorGraph& graph, const Topology& topology)
     : graph_(graph), topology_(topology) {
   add_blocks();
   add_one_per_node();
+  sort_by_size();
+}
+
+CandidateSet::CandidateSet(const OperatorGraph& graph, const Topology& topology,
+                           std::vector<DeviceList> lists)
+    : graph_(graph), topology_(topology), lists_(std::move(lists)) {
+  sort_by_size();
+}
+
+void CandidateSet::sort_by_size() {
   std::map<std::int64_t, std::vector<std::size_t>> by_size;
   for (std::size_t i = 0; i < lists_.size(); ++i) {
     by_size[static_cast<std::int64_t>(lists_[i].devices.size())].push_back(i);
   }
   for (auto& [shards, lists] : by_size) sizes_.push_back({shards, std::move(lists)});
   std::map<std::string, std::size_t> classes;
-  for (std::size_t i = 0; i < graph.operators().size(); ++i) {
-    const auto [it, fresh] = classes.emplace(split_signature(graph.operators()[i]), classes.size());
+  for (std::size_t i = 0; i < graph_.operators().size(); ++i) {
+    const auto [it, fresh] = classes.emplace(split_signature(graph_.operators()[i]), classes.size());
     class_of_.push_back(it->second);
     stop_if_late();
     if (fresh) enumerate(OperatorId(i));

@@ -29,6 +29,8 @@ struct DeviceList {
 class CandidateSet {
  public:
   CandidateSet(const OperatorGraph& graph, const Topology& topology);
+  /// With these lists alone, each once.
+  CandidateSet(const OperatorGraph& graph, const Topology& topology, std::vector<DeviceList> lists);
 
   [[nodiscard]] const OperatorGraph& graph() const { return graph_; }
   [[nodiscard]] const Topology& topology() const { return topology_; }
@@ -77,6 +79,7 @@ class CandidateSet {
   void add_list(std::string what, std::vector<DeviceId> devices);
   void add_blocks();
   void add_one_per_node();
+  void sort_by_size();
   void enumerate(OperatorId op);
 
   const OperatorGraph& graph_;

@@ -1,14 +1,16 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
 #include <utility>
 #include <vector>
 
-#include "search/additive/min_sum.h"
 #include "search/config_space.h"
 #include "search/evaluator.h"
+#include "search/intra/instance.h"
+#include "search/intra/narrow.h"
 #include "search/move_units.h"
 #include "taskgraph/moving/traffic_bound.h"
 
@@ -21,6 +23,13 @@ struct AdditiveWeights {
   Seconds longest{1e9};   ///< a unit may compute, where some choice takes no longer
 };
 
+/// How often each summand of a sum counts: operators, weights and tensors that are alike are priced once.
+struct AdditiveCounts {
+  std::vector<std::vector<double>> operators, weights;  ///< [unit][those that differ]
+  std::vector<double> tensors;                          ///< that travel, by kind
+  auto operator<=>(const AdditiveCounts&) const = default;
+};
+
 /// The costs of units of operators (move_units.h) under a few configs each, as a sum over units and pairs of
 /// units: seconds of compute, of transfers between them and of the synchronisation of their weights, each as
 /// if nothing else ran. Moving a tensor counts with its lower bound (traffic_bound.h) until it is planned. So
@@ -29,29 +38,41 @@ struct AdditiveWeights {
 /// The choices of a unit are the configs that compute, synchronise and transfer to the unit itself fastest,
 /// on one list of devices for each size and number of nodes, and the configs of the given strategies.
 /// Gradients of several consumers count as if each were moved by itself. Where several units use a weight,
-/// each counts its own gradient.
+/// each counts its own gradient. What runs forward again counts twice. Weights that are gathered count as if
+/// that took as long as reducing their gradients.
 class AdditiveCosts {
  public:
   /// `starts`: numbers of configs by operator, of at least one strategy. All arguments must outlive it.
   AdditiveCosts(const ConfigSpace& space, const MoveUnits& units, Evaluator& evaluator,
                 const std::vector<std::vector<std::size_t>>& starts);
 
-  /// A variable for each unit, a value for each of its choices.
-  [[nodiscard]] MinSumProblem problem(const AdditiveWeights& weights) const;
-  /// [unit][choice]: bytes that the device which holds most of it holds at the end of a forward pass:
-  /// weights, gradients and optimizer state of the unit, and what its operators make and keep for backward.
-  [[nodiscard]] std::vector<std::vector<Bytes>> held();
-  /// Plans the transfers under these choices (by unit); false when all of them were planned before.
-  bool plan(const std::vector<std::size_t>& choice);
-  /// Plans the transfers under all choices.
-  void plan_all();
-  [[nodiscard]] std::int64_t planned() const { return planned_; }  ///< plans so far
+  /// Of the whole model.
+  [[nodiscard]] const AdditiveCounts& all() const { return all_; }
+  /// Of a part of it: these operators, by number, their weights, and what travels between them.
+  [[nodiscard]] AdditiveCounts counts_of(const std::vector<bool>& operators) const;
 
+  /// The sum as an instance of the intra-operator problem: a node for each unit, a strategy for each of its
+  /// choices, or one alone where nothing of the unit counts. Costs are picoseconds: sums of these stay exact
+  /// up to two hours (IntraSolution). Usages are 0.
+  [[nodiscard]] IntraInstance instance(const AdditiveWeights& weights, const AdditiveCounts& counts) const;
+  static constexpr double kUnit = 1e-12;  ///< seconds
+  /// [unit][choice], of a microbatch: bytes on the device that holds most of each operator and weight.
+  /// `in_flight`: so many microbatches have run forward and not backward. Weights, gradients and optimizer
+  /// state; what operators make and keep for backward; and, once, what a layer holds that runs again or that
+  /// gathered its weights: of the whole part where Recompute::Kind::Stage runs it again.
+  [[nodiscard]] std::vector<std::vector<Bytes>> held(const AdditiveCounts& counts, std::int64_t in_flight);
+  /// Plans the transfers of a part under these choices (by unit); false when all of them were planned before.
+  bool plan(const std::vector<std::uint32_t>& choice, const AdditiveCounts& counts);
+  /// Plans the transfers of a part under all choices, and pairs of them, that are marked in its instance.
+  void plan_all(const NarrowedChoices& within, const AdditiveCounts& counts);
+  /// So many it would plan.
+  [[nodiscard]] std::size_t to_plan(const NarrowedChoices& within, const AdditiveCounts& counts) const;
+  [[nodiscard]] std::int64_t planned() const { return planned_; }  ///< plans so far
   /// The numbers of the operators' configs, by operator.
-  [[nodiscard]] std::vector<std::size_t> configs(const std::vector<std::size_t>& choice) const;
+  [[nodiscard]] std::vector<std::size_t> configs(const std::vector<std::uint32_t>& choice) const;
   /// The same, but with every unit on the device list, of its size and number of nodes, that leaves the
   /// busiest device least to compute. Units with the most work come first.
-  [[nodiscard]] std::vector<std::size_t> spread(const std::vector<std::size_t>& choice);
+  [[nodiscard]] std::vector<std::size_t> spread(const std::vector<std::uint32_t>& choice);
 
  private:
   struct Time {
@@ -63,51 +84,70 @@ class AdditiveCosts {
     std::size_t from = 0, to = 0;
     TensorId tensor;  // one of them
     UseRef producer, consumer;
-    double tensors = 0;
-    std::vector<Time> time;  // [choice of from · choices of to + choice of to]; to itself: [choice]
+    std::vector<Time> time;  // of one: [choice of from · choices of to + choice of to]; to itself: [choice]
   };
-  struct Weight {
-    TensorId weight;
-    double alike = 0;  // so many
+  struct Held {
+    Bytes always, in_flight, once;
   };
   struct Choice {
     std::size_t config = 0;
-    double compute = 0;        // seconds, one operator after the other
-    std::vector<double> load;  // seconds, by device
-    Time sync;
+    std::vector<double> compute;  // seconds, by operator of the unit: of one
+    std::vector<double> load;     // seconds, by device: of all
+    std::vector<Time> sync;       // by weight of the unit: of one
+    std::vector<Held> held;       // by operator, then by weight; none until it is asked for
   };
   struct Unit {
-    std::vector<std::pair<OperatorId, double>> members;  // of alike ones the first, and how many there are
-    std::vector<Weight> weights;
+    std::vector<OperatorId> operators;  // of alike ones the first
+    std::vector<TensorId> weights;      // of alike ones the first
     std::vector<Choice> choices;
+  };
+  // What counts together with an operator: tensors that it makes where their consumers count too.
+  struct Travel {
+    std::size_t flow = 0;
+    UseRef consumer;
+    TensorId tensor;
+  };
+  struct Summands {
+    std::size_t unit = 0, number = 0;  // itself
+    std::vector<std::size_t> weights;  // by number in the unit
+    std::vector<Travel> travels;
   };
 
   void list_units(const MoveUnits& units);
-  void add_weight(Unit& unit, TensorId weight) const;
+  [[nodiscard]] std::size_t number_of_weight(Unit& unit, TensorId weight) const;
   void list_flows();
   void list_kinds_of_lists();
   [[nodiscard]] std::vector<std::size_t> fastest(OperatorId op, std::size_t most) const;
   [[nodiscard]] double estimate(OperatorId op, const ParallelConfig& config) const;
   void choose(std::size_t unit, std::size_t most, const std::vector<std::vector<std::size_t>>& starts);
+  [[nodiscard]] Choice choice_of(std::size_t unit, std::size_t config);
+  [[nodiscard]] double cost_alone(std::size_t unit, const Choice& choice);
+  [[nodiscard]] double compute_of(std::size_t unit, const Choice& choice, const AdditiveCounts& counts) const;
+  [[nodiscard]] double sync_of(std::size_t unit, const Choice& choice, const AdditiveCounts& counts) const;
+  [[nodiscard]] bool counts(std::size_t unit, const AdditiveCounts& counts) const;
+  [[nodiscard]] double syncs() const;
+  template <class Weights, class Flows>
+  void unplanned(const NarrowedChoices& within, const AdditiveCounts& counts, Weights visit_weight,
+                 Flows visit_flow) const;
   [[nodiscard]] std::size_t most_choices() const;
   [[nodiscard]] const BoundOperator& bind(OperatorId op, std::size_t config) const;
-  [[nodiscard]] double compute(const Unit& unit, std::size_t config) const;
-  [[nodiscard]] std::vector<double> load(const Unit& unit, std::size_t config) const;
-  template <class Visit>
-  void with_config(std::size_t unit, const Weight& weight, std::size_t config, Visit visit);
-  void add_state(TensorId weight, std::int64_t times, std::vector<Bytes>& held) const;
-  void add_kept(const Unit& unit, std::size_t config, std::vector<Bytes>& held) const;
-  double sync_time(std::size_t unit, std::size_t config, bool planned);
+  [[nodiscard]] std::vector<double> load(std::size_t unit, std::size_t config) const;
+  void with_config(std::size_t unit, TensorId weight, std::size_t config, const std::function<void()>& visit);
+  void note_held(std::size_t unit, Choice& choice);
+  [[nodiscard]] Held held_of(OperatorId op, std::size_t config) const;
+  [[nodiscard]] Held state_of(TensorId weight) const;
+  double sync_time(std::size_t unit, TensorId weight, std::size_t config, bool planned);
   double flow_time(const Flow& flow, std::size_t from_config, std::size_t to_config, bool planned);
   double transfer_time(TensorId tensor, std::span<const LayoutId> terms, LayoutId target, bool planned);
   double least_time(TensorId tensor, TaskKind kind, std::span<const LayoutId> terms, LayoutId target);
-  [[nodiscard]] Time& time_of(Flow& flow, const std::vector<std::size_t>& choice) const;
 
   const ConfigSpace& space_;
   Evaluator& evaluator_;
   std::vector<std::size_t> unit_of_;  // by operator
   std::vector<Unit> units_;
   std::vector<Flow> flows_;
+  std::vector<Summands> summands_;  // by operator
+  AdditiveCounts all_;
   std::vector<std::vector<std::size_t>> nodes_of_list_;  // [size class][list]
   BoundStrategy others_;  // what operators have while one unit's weights are looked at
   LeastTraffic least_;

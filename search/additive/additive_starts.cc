@@ -5,13 +5,15 @@
 #include <limits>
 #include <tuple>
 
+#include "search/intra/solve.h"
 #include "sim/base/deadline.h"
+#include "sim/base/errors.h"
 #include "taskgraph/expansion/editable_task_graph.h"
 
 namespace pipesim {
 namespace {
 
-constexpr std::size_t kLargestTable = 100'000;
+constexpr std::uint64_t kRounds = 2;       // of the solver, where elimination needs too much memory
 constexpr int kMostPlannings = 10;         // of planning what a solution moves and solving again
 constexpr std::int64_t kMostPlans = 1500;  // of 64 devices, after which bounds must do
 constexpr double kNear = 1.1;              // of the best
@@ -23,14 +25,23 @@ constexpr std::array<Shares, 6> kShares{{{1, 1}, {1, 0.3}, {0.3, 1}, {0.3, 0.3},
 // At first units one after the other; then side by side, where none may take more of the least time so far.
 constexpr std::array<double, 4> kUnitShares{0, 0.8, 0.5, 0.25};
 
-std::vector<std::size_t> solve(AdditiveCosts& costs, const AdditiveWeights& weights, std::int64_t plans,
-                               const std::function<bool()>& go_on) {
-  MinSum found = minimise(costs.problem(weights), kLargestTable);
+IntraAnswer answer_of(const IntraInstance& instance) {
+  IntraSettings settings;
+  settings.rounds = kRounds;
+  IntraSolution solution = solve(instance, settings);
+  stop_if_late();
+  if (!solution.found) throw InternalError("a sum without limits has no least choice");
+  return std::move(solution.answer);
+}
+
+std::vector<std::size_t> least_sum(AdditiveCosts& costs, const AdditiveWeights& weights, std::int64_t plans,
+                                   const std::function<bool()>& go_on) {
+  IntraAnswer answer = answer_of(costs.instance(weights, costs.all()));
   for (int round = 1; round < kMostPlannings && costs.planned() < plans && go_on(); ++round) {
-    if (!costs.plan(found.values)) break;
-    found = minimise(costs.problem(weights), kLargestTable);
+    if (!costs.plan(answer, costs.all())) break;
+    answer = answer_of(costs.instance(weights, costs.all()));
   }
-  return weights.sequential > 0 ? costs.configs(found.values) : costs.spread(found.values);
+  return weights.sequential > 0 ? costs.configs(answer) : costs.spread(answer);
 }
 
 }  // namespace
@@ -66,7 +77,7 @@ std::vector<AdditiveStart> additive_starts(const ConfigSpace& space, const MoveU
           weights.longest = Seconds(unit_share * to_seconds(least).value);
         }
         if (!go_on()) break;
-        std::vector<std::size_t> configs = solve(costs, weights, plans, go_on);
+        std::vector<std::size_t> configs = least_sum(costs, weights, plans, go_on);
         if (std::ranges::find(seen, configs) != seen.end()) continue;
         seen.push_back(configs);
         const AdditiveStart& best = *std::ranges::min_element(found, {}, key);

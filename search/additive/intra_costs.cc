@@ -1,18 +1,23 @@
 #include "search/additive/intra_costs.h"
 
 #include <algorithm>
-#include <cmath>
+#include <optional>
 
 #include "search/baselines/baselines.h"
+#include "search/intra/check_answer.h"
+#include "search/intra/narrow.h"
+#include "sim/base/deadline.h"
 
 namespace pipesim {
 namespace {
 
-constexpr double kPicosecond = 1e-12;
-
-std::int64_t picoseconds(double seconds) {
-  return std::min(kForbidden, static_cast<std::int64_t>(std::llround(seconds / kPicosecond)));
-}
+// Of bounds and searches for answers in turn: while costs are still bounds, a good answer will do. What is
+// not solved in the end is told with its gap.
+constexpr std::uint64_t kRoundsToPlan = 2, kRoundsInTheEnd = 60;
+// After so many answers, choices are left out that none as good as the best of them has. Then all that the
+// others move is planned at once where that is little, and in the end whatever it is.
+constexpr int kAnswersToNarrow = 5, kMostAnswersPlanned = 40;
+constexpr std::size_t kLittle = 2000;
 
 std::vector<Strategy> people_start_with(const OperatorGraph& graph, const CostModel& costs) {
   std::vector<Strategy> starts;
@@ -28,6 +33,17 @@ std::vector<std::vector<std::size_t>> numbered_in(const ConfigSpace& space,
   return numbers;
 }
 
+void forbid_others(IntraInstance& instance, const NarrowedChoices& within) {
+  const auto forbid = [](std::vector<std::int64_t>& costs, const std::vector<bool>& kept) {
+    for (std::size_t i = 0; i < costs.size(); ++i) {
+      if (!kept[i]) costs[i] = kForbidden;
+    }
+  };
+  for (std::size_t i = 0; i < instance.nodes.size(); ++i)
+    forbid(instance.nodes[i].cost, within.strategies[i]);
+  for (std::size_t e = 0; e < instance.edges.size(); ++e) forbid(instance.edges[e].cost, within.pairs[e]);
+}
+
 }  // namespace
 
 IntraCosts::IntraCosts(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options)
@@ -36,41 +52,77 @@ IntraCosts::IntraCosts(const OperatorGraph& graph, const CostModel& costs, const
       starts_(people_start_with(graph, costs)),
       space_(candidates_, starts_),
       units_(repeated_operators(candidates_)),
-      additive_(space_, units_, evaluator_, numbered_in(space_, starts_)),
-      held_(additive_.held()) {}
+      additive_(space_, units_, evaluator_, numbered_in(space_, starts_)) {}
 
-IntraInstance IntraCosts::instance(Bytes limit) const {
-  const MinSumProblem problem = additive_.problem({});
-  IntraInstance instance;
-  instance.unit = kPicosecond;
+IntraCosts::IntraCosts(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options,
+                       const std::vector<DeviceId>& devices, std::vector<Strategy> starts)
+    : evaluator_(graph, costs, options),
+      candidates_(graph, costs.topology(), {{"all of these", devices}}),
+      starts_(std::move(starts)),
+      space_(candidates_, starts_),
+      units_(repeated_operators(candidates_)),
+      additive_(space_, units_, evaluator_, numbered_in(space_, starts_)) {}
+
+IntraInstance IntraCosts::instance(const AdditiveCounts& part, std::int64_t in_flight, Bytes limit) {
+  IntraInstance instance = additive_.instance({}, part);
   instance.limit = limit.value;
-  for (std::size_t u = 0; u < problem.own.size(); ++u) {
-    IntraInstance::Node& node = instance.nodes.emplace_back();
-    node.end = 1;
-    for (const double seconds : problem.own[u]) node.cost.push_back(picoseconds(seconds));
-    for (const Bytes bytes : held_[u]) node.usage.push_back(bytes.value);
-  }
-  for (const MinSumProblem::Pair& pair : problem.pairs) {
-    IntraInstance::Edge& edge = instance.edges.emplace_back();
-    edge.a = static_cast<std::uint32_t>(pair.a);
-    edge.b = static_cast<std::uint32_t>(pair.b);
-    for (const double seconds : pair.cost) edge.cost.push_back(picoseconds(seconds));
+  const std::vector<std::vector<Bytes>> held = additive_.held(part, in_flight);
+  for (std::size_t u = 0; u < held.size(); ++u) {
+    instance.nodes[u].end = 1;
+    for (std::size_t c = 0; c < held[u].size(); ++c) instance.nodes[u].usage[c] = held[u][c].value;
   }
   return instance;
 }
 
-bool IntraCosts::plan(const IntraAnswer& answer) { return additive_.plan({answer.begin(), answer.end()}); }
-
-Strategy IntraCosts::strategy(const IntraAnswer& answer) const {
-  return space_.strategy(additive_.configs({answer.begin(), answer.end()}));
+IntraSolution IntraCosts::solve_planned(const AdditiveCounts& part, std::int64_t in_flight, Bytes limit,
+                                        int threads, const std::function<void(std::int64_t)>& looked) {
+  IntraSettings settings;
+  settings.threads = static_cast<std::size_t>(std::max(1, threads));
+  settings.rounds = kRoundsToPlan;
+  std::optional<NarrowedChoices> within;
+  std::optional<WideCost> best;  // of answers whose costs are planned
+  IntraInstance known = instance(part, in_flight, limit);
+  for (int answers = 1;; ++answers) {
+    stop_if_late();
+    if (looked) looked(additive_.planned());
+    IntraInstance narrowed = known;
+    if (within) forbid_others(narrowed, *within);
+    IntraSolution solution = solve(narrowed, settings);
+    const bool whole = settings.rounds == kRoundsInTheEnd || solution.proven;
+    const bool planned = !solution.found || !additive_.plan(solution.answer, part);
+    if (whole && planned) return solution;
+    settings.rounds = planned ? kRoundsInTheEnd : kRoundsToPlan;
+    if (!solution.found) continue;
+    if (!planned) known = instance(part, in_flight, limit);
+    const WideCost cost = check_answer(known, solution.answer).cost;
+    best = best ? std::min(*best, cost) : cost;
+    if (answers % kAnswersToNarrow != 0 && !planned) continue;
+    within = choices_within(known, *best);
+    if (!planned && answers < kMostAnswersPlanned && additive_.to_plan(*within, part) > kLittle) continue;
+    additive_.plan_all(*within, part);
+    known = instance(part, in_flight, limit);
+  }
 }
 
-std::vector<std::vector<std::string>> IntraCosts::strategy_names() const {
-  std::vector<std::vector<std::string>> names(held_.size());
-  std::vector<std::size_t> choice(held_.size(), 0);
-  for (std::size_t u = 0; u < held_.size(); ++u) {
+void IntraCosts::plan_all() {
+  const IntraInstance whole = additive_.instance({}, all());
+  NarrowedChoices every;
+  for (const IntraInstance::Node& node : whole.nodes) every.strategies.emplace_back(node.cost.size(), true);
+  for (const IntraInstance::Edge& edge : whole.edges) every.pairs.emplace_back(edge.cost.size(), true);
+  additive_.plan_all(every, all());
+}
+
+Strategy IntraCosts::strategy(const IntraAnswer& answer) const {
+  return space_.strategy(additive_.configs(answer));
+}
+
+std::vector<std::vector<std::string>> IntraCosts::strategy_names() {
+  const IntraInstance whole = additive_.instance({}, all());
+  std::vector<std::vector<std::string>> names(whole.nodes.size());
+  IntraAnswer choice(whole.nodes.size(), 0);
+  for (std::size_t u = 0; u < names.size(); ++u) {
     const OperatorId first = units_[u].front();
-    for (choice[u] = 0; choice[u] < held_[u].size(); ++choice[u]) {
+    for (choice[u] = 0; choice[u] < whole.nodes[u].cost.size(); ++choice[u]) {
       const std::size_t config = additive_.configs(choice)[first.index()];
       names[u].push_back(space_.config(first, config).str(evaluator_.graph().op(first)));
     }
@@ -79,9 +131,9 @@ std::vector<std::vector<std::string>> IntraCosts::strategy_names() const {
   return names;
 }
 
-Bytes IntraCosts::least_held() const {
+Bytes IntraCosts::least_held() {
   Bytes sum;
-  for (const std::vector<Bytes>& strategies : held_) sum += std::ranges::min(strategies);
+  for (const std::vector<Bytes>& strategies : additive_.held(all(), 1)) sum += std::ranges::min(strategies);
   return sum;
 }
 
@@ -93,6 +145,6 @@ Bytes IntraCosts::usable() const {
   return least;
 }
 
-double IntraCosts::seconds_of(WideCost cost) { return static_cast<double>(cost) * kPicosecond; }
+double IntraCosts::seconds_of(WideCost cost) { return static_cast<double>(cost) * AdditiveCosts::kUnit; }
 
 }  // namespace pipesim

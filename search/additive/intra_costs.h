@@ -1,40 +1,53 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "search/additive/additive_costs.h"
 #include "search/intra/instance.h"
+#include "search/intra/solve.h"
 #include "taskgraph/plan/plan.h"
 
 namespace pipesim {
 
 /// Splits of operators, without stages, as an instance of the intra-operator problem (search/intra): a node
 /// for each unit of operators that change together, a strategy for each config that AdditiveCosts chooses.
-/// Costs are those of a microbatch, one unit after the other and nothing beside transfers, in picoseconds:
-/// sums of these stay exact up to two hours (IntraSolution). Usages are bytes on the device that holds most
-/// of a unit when forward has ended. So the fullest device holds no more than their sum, and as much where
-/// each unit is spread over all devices evenly.
+/// Costs are those of a microbatch, one unit after the other and nothing beside transfers, in
+/// AdditiveCosts::kUnit. Usages are AdditiveCosts::held(): the fullest device holds no more than their sum,
+/// and as much where each unit is spread over all devices evenly.
 class IntraCosts {
  public:
-  /// The arguments must outlive it. A plan has no pipeline.
+  /// Configs on any of CandidateSet's lists of devices. The arguments must outlive it. A plan has no
+  /// pipeline.
   IntraCosts(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options);
+  /// Configs on all of these devices. `starts`: strategies to be among the choices.
+  IntraCosts(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options,
+             const std::vector<DeviceId>& devices, std::vector<Strategy> starts);
 
-  /// With lower bounds where nothing was planned yet.
-  [[nodiscard]] IntraInstance instance(Bytes limit) const;
-  /// Plans what the answer moves; false when all of it was planned before.
-  bool plan(const IntraAnswer& answer);
+  [[nodiscard]] const AdditiveCounts& all() const { return additive_.all(); }
+  [[nodiscard]] AdditiveCounts counts_of(const std::vector<bool>& operators) const {
+    return additive_.counts_of(operators);
+  }
+  /// Of a part of the model, while so many microbatches are in flight. With lower bounds where nothing was
+  /// planned yet.
+  [[nodiscard]] IntraInstance instance(const AdditiveCounts& part, std::int64_t in_flight, Bytes limit);
+  [[nodiscard]] IntraInstance instance(Bytes limit) { return instance(all(), 1, limit); }
+  /// Solves it with planned costs: what an answer moves is planned, and the sum solved again, until all that
+  /// the least one moves is planned. What only dearer answers have (choices_within) is left out once a few
+  /// answers are known. `looked` is called now and then, with the number of plans.
+  IntraSolution solve_planned(const AdditiveCounts& part, std::int64_t in_flight, Bytes limit, int threads,
+                              const std::function<void(std::int64_t)>& looked = {});
   /// Plans what any answer moves.
-  void plan_all() { additive_.plan_all(); }
-  [[nodiscard]] std::int64_t planned() const { return additive_.planned(); }
+  void plan_all();
   [[nodiscard]] Strategy strategy(const IntraAnswer& answer) const;
   /// By node, the operators of the unit.
   [[nodiscard]] const MoveUnits& units() const { return units_; }
   /// By node and strategy: "b/2 o/4 on 8 devices from 0".
-  [[nodiscard]] std::vector<std::vector<std::string>> strategy_names() const;
+  [[nodiscard]] std::vector<std::vector<std::string>> strategy_names();
   /// What the answer with the least usage uses.
-  [[nodiscard]] Bytes least_held() const;
+  [[nodiscard]] Bytes least_held();
   /// What plans may use of the smallest device.
   [[nodiscard]] Bytes usable() const;
   [[nodiscard]] Evaluator& evaluator() { return evaluator_; }
@@ -47,7 +60,6 @@ class IntraCosts {
   ConfigSpace space_;
   MoveUnits units_;
   AdditiveCosts additive_;
-  std::vector<std::vector<Bytes>> held_;  // [node][strategy]
 };
 
 }  // namespace pipesim

@@ -19,8 +19,9 @@ namespace {
 
 // Entries of a table: at most 80 MB.
 constexpr std::size_t kMostEliminatedEntries = 10'000'000;
-// Entries of tables that each worker reads in a round: some tens of milliseconds.
-constexpr std::uint64_t kWorkOfRound = 40'000'000;
+// Entries of tables that each worker reads in a round: at first a millisecond's, so that small instances take
+// little, then twice as many each time, to some tens of milliseconds'.
+constexpr std::uint64_t kWorkOfFirstRound = 1'250'000, kMostWorkOfRound = 40'000'000;
 constexpr std::size_t kImprovers = 3;
 
 class IntraSolver {
@@ -74,18 +75,20 @@ class IntraSolver {
     std::vector<std::vector<std::uint32_t>> starts;
     std::vector<std::size_t> tasks(1 + kImprovers);
     for (std::size_t t = 0; t < tasks.size(); ++t) tasks[t] = t;
-    for (; solution_.rounds < settings_.rounds; ++solution_.rounds) {
+    std::uint64_t work = kWorkOfFirstRound;
+    for (; solution_.rounds < settings_.rounds;
+         ++solution_.rounds, work = std::min(2 * work, kMostWorkOfRound)) {
       if (is_late()) return;
       const double aim = best.excess == 0 ? best.cost + core.constant : kNever;
       const RowPrices prices = prices_of(prover, core);
       const double bound = prover.bound() - core.constant;
       threads.run(tasks, [&](std::size_t task, std::size_t) {
         if (task == 0) {
-          prover.run(kWorkOfRound, aim);
+          prover.run(work, aim);
         } else if (!best.choice.empty()) {
           const std::vector<std::uint32_t>* start =
               starts.empty() ? nullptr : &starts[(task - 1) % starts.size()];
-          improvers[task - 1].run(kWorkOfRound, prices, best, start, bound);
+          improvers[task - 1].run(work, prices, best, start, bound);
         }
       });
       const double before = aim;

@@ -4,41 +4,15 @@
 #include <string>
 
 #include "search/additive/intra_costs.h"
-#include "search/intra/solve.h"
 #include "search/planners/planner.h"
-#include "sim/base/deadline.h"
 #include "sim/base/errors.h"
 #include "sim/base/suggest.h"
 
 namespace pipesim {
 namespace {
 
-// Of bounds and searches for answers in turn: while costs are still bounds, a good answer will do. What is
-// not solved in the end is told with its gap.
-constexpr std::uint64_t kRoundsToPlan = 2, kMostRounds = 60;
-// Answers that are planned one after the other. Where memory leaves many that are about as good, all choices
-// are planned after so many.
-constexpr int kMostAnswersPlanned = 40;
 // Sums do not know what passes need while they run; a limit that is lower by what was lacking does.
 constexpr int kMostLimits = 10;
-
-// Of the planned costs: what an answer moves is planned, and the sum solved again, until all that the least
-// one moves is planned. Costs that are not planned are lower bounds.
-IntraSolution solve_planned(const PlanRequest& request, IntraCosts& costs, Bytes limit) {
-  IntraSettings settings;
-  settings.threads = static_cast<std::size_t>(std::max(1, request.settings.threads));
-  settings.rounds = kRoundsToPlan;
-  for (int plannings = 0;; ++plannings) {
-    stop_if_late();
-    request.status(fmt::format("{} transfers and synchronisations planned", costs.planned()));
-    if (plannings == kMostAnswersPlanned) costs.plan_all();
-    IntraSolution solution = solve(costs.instance(limit), settings);
-    const bool whole = settings.rounds == kMostRounds || solution.proven;
-    const bool planned = !solution.found || !costs.plan(solution.answer);
-    if (whole && planned) return solution;
-    settings.rounds = planned ? kMostRounds : kRoundsToPlan;
-  }
-}
 
 // Of the device that lacks most.
 Bytes most_lacking(const std::vector<DeviceMemory>& peaks, const Topology& topology) {
@@ -67,7 +41,10 @@ PlannedPipeline propose_intra(const PlanRequest& request) {
   IntraCosts costs(request.graph, request.costs, request.options);
   Bytes limit = costs.usable();
   for (int tried = 0; tried < kMostLimits && costs.least_held() <= limit; ++tried) {
-    const IntraSolution solution = solve_planned(request, costs, limit);
+    const IntraSolution solution =
+        costs.solve_planned(costs.all(), 1, limit, request.settings.threads, [&](std::int64_t planned) {
+          request.status(fmt::format("{} transfers and synchronisations planned", planned));
+        });
     if (!solution.found) break;
     Strategy strategy = costs.strategy(solution.answer);
     Evaluator& evaluator = costs.evaluator();

@@ -1,10 +1,13 @@
 #include <gmock/gmock.h>
 
+#include <numeric>
 #include <set>
 #include <utility>
 #include <vector>
 
 #include "search/additive/additive_starts.h"
+#include "search/intra/check_answer.h"
+#include "search/intra/solve.h"
 #include "tests/search/search_case.h"
 
 namespace pipesim {
@@ -14,8 +17,6 @@ using testing::AnyOf;
 using testing::Ge;
 using testing::Le;
 using testing::SizeIs;
-
-constexpr std::size_t kAnyTable = 1'000'000;
 
 struct Additive : SearchCase {
   ConfigSpace space{candidates, {single().strategy}};
@@ -30,12 +31,12 @@ struct Additive : SearchCase {
   }
 };
 
-std::vector<std::vector<std::size_t>> all_choices(const MinSumProblem& problem) {
-  std::vector<std::vector<std::size_t>> all{{}};
-  for (const std::vector<double>& own : problem.own) {
-    std::vector<std::vector<std::size_t>> longer;
-    for (const std::vector<std::size_t>& choice : all) {
-      for (std::size_t c = 0; c < own.size(); ++c) {
+std::vector<IntraAnswer> all_choices(const IntraInstance& instance) {
+  std::vector<IntraAnswer> all{{}};
+  for (const IntraInstance::Node& node : instance.nodes) {
+    std::vector<IntraAnswer> longer;
+    for (const IntraAnswer& choice : all) {
+      for (std::uint32_t c = 0; c < node.cost.size(); ++c) {
         longer.push_back(choice);
         longer.back().push_back(c);
       }
@@ -49,40 +50,58 @@ std::vector<std::vector<std::size_t>> all_choices(const MinSumProblem& problem) 
 TEST(AdditiveCosts, EndAtTheLeastPlannedSum) {
   Additive c("mlp:batch=64,layers=1,features=256,hidden=256,classes=16", "levels:2@10GB/s@5us,2@1GB/s@20us");
   AdditiveCosts lazy = c.additive(), all = c.additive();
-  const AdditiveWeights weights;
-  MinSum found = minimise(lazy.problem(weights), kAnyTable);
-  const double bound = found.cost;
-  while (lazy.plan(found.values)) found = minimise(lazy.problem(weights), kAnyTable);
-  const std::vector<std::vector<std::size_t>> choices = all_choices(all.problem(weights));
+  const auto least = [](const AdditiveCosts& costs) { return solve(costs.instance({}, costs.all())); };
+  IntraSolution found = least(lazy);
+  const WideCost bound = found.cost;
+  while (lazy.plan(found.answer, lazy.all())) found = least(lazy);
+  const std::vector<IntraAnswer> choices = all_choices(all.instance({}, all.all()));
   const std::size_t every = choices.size() / 20'000 + 1;
-  for (const std::vector<std::size_t>& choice : choices) all.plan(choice);
-  EXPECT_EQ(minimise(all.problem(weights), kAnyTable).cost, found.cost);
+  for (const IntraAnswer& choice : choices) all.plan(choice, all.all());
+  EXPECT_EQ(least(all).cost, found.cost);
   EXPECT_THAT(bound, Le(found.cost));
   EXPECT_LT(2 * lazy.planned(), all.planned());
-  const MinSumProblem problem = all.problem(weights);
+  const IntraInstance instance = all.instance({}, all.all());
   for (std::size_t i = 0; i < choices.size(); i += every)
-    EXPECT_THAT(problem.cost(choices[i]), Ge(found.cost));
+    EXPECT_THAT(check_answer(instance, choices[i]).cost, Ge(found.cost));
 }
 
 // One operator after the other, as the sum counts: what a chain of operators takes without overlap.
 TEST(AdditiveCosts, AreWhatASingleDeviceTakes) {
   Additive c("mlp:batch=4096,layers=2,features=1024,hidden=1024,classes=16", "levels:4@10GB/s");
   AdditiveCosts additive = c.additive();
-  const MinSumProblem problem = additive.problem({});
-  const std::vector<std::size_t> choice(problem.own.size(), 0);  // that of the given strategy comes first
+  const IntraAnswer choice(c.units.size(), 0);  // that of the given strategy comes first
   ASSERT_EQ(additive.configs(choice), c.first);
-  additive.plan(choice);
-  const double sum = additive.problem({}).cost(choice);
+  additive.plan(choice, additive.all());
+  const double sum = AdditiveCosts::kUnit *
+                     static_cast<double>(check_answer(additive.instance({}, additive.all()), choice).cost);
   const double simulated = to_seconds(c.evaluator.evaluate(c.single().strategy).time).value;
   EXPECT_THAT(sum, Le(simulated));  // without the updates of weights
   EXPECT_THAT(sum, Ge(0.8 * simulated));
 }
 
+// Parts of a model add up to it, but for what travels between them.
+TEST(AdditiveCosts, OfPartsAddUp) {
+  Additive c("gpt:batch=8,layers=4,hidden=64,heads=4,vocab=64,sequence=32", "levels:4@10GB/s");
+  const AdditiveCosts additive = c.additive();
+  std::vector<bool> first(c.graph.operators().size(), false), second = first;
+  for (std::size_t i = 0; i < first.size(); ++i) (i < first.size() / 2 ? first : second)[i] = true;
+  const AdditiveCounts a = additive.counts_of(first), b = additive.counts_of(second);
+  const auto sum = [](const std::vector<double>& n) { return std::accumulate(n.begin(), n.end(), 0.0); };
+  for (std::size_t u = 0; u < a.operators.size(); ++u) {
+    for (std::size_t i = 0; i < a.operators[u].size(); ++i)
+      EXPECT_EQ(a.operators[u][i] + b.operators[u][i], additive.all().operators[u][i]);
+    for (std::size_t w = 0; w < a.weights[u].size(); ++w)
+      EXPECT_EQ(a.weights[u][w] + b.weights[u][w], additive.all().weights[u][w]);
+  }
+  const double across = sum(additive.all().tensors) - sum(a.tensors) - sum(b.tensors);
+  EXPECT_THAT(across, Ge(1));
+  EXPECT_THAT(across, Le(3));  // the residual stream, and what is added to it
+}
+
 TEST(AdditiveCosts, SpreadUnitsOverDevices) {
   Additive c("rnntc:batch=64,steps=3,layers=4,hidden=256,vocab=100", "levels:4@10GB/s");
   AdditiveCosts additive = c.additive();
-  const std::vector<std::size_t> choice(additive.problem({}).own.size(), 0);
-  const std::vector<std::size_t> configs = additive.spread(choice);
+  const std::vector<std::size_t> configs = additive.spread(IntraAnswer(c.units.size(), 0));
   std::set<DeviceId> layers;
   for (std::size_t i = 0; i < configs.size(); ++i) {
     const ParallelConfig config = c.space.config(OperatorId(i), configs[i]);

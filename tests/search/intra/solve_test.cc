@@ -79,7 +79,7 @@ TEST(IntraSolve, BoundsAGridThatIsTooWideForElimination) {
   Rng rng(7);
   const IntraInstance instance = grid(rng, 8, 8, 5);
   IntraSettings settings;
-  settings.rounds = 2;
+  settings.rounds = 6;
   const IntraSolution solution = solve(instance, settings);
   ASSERT_TRUE(solution.found);
   EXPECT_EQ(check_answer(instance, solution.answer).broken, "");

@@ -1,0 +1,96 @@
+#include <algorithm>
+
+#include "search/additive/additive_costs.h"
+
+namespace pipesim {
+
+// What the device keeps that holds most of the operator: results that backward reads, and what else is saved,
+// unless forward runs again.
+AdditiveCosts::Held AdditiveCosts::held_of(OperatorId op, std::size_t config) const {
+  const PlanContents& contents = evaluator_.contents();
+  if (!contents.versions().trained()) return {};
+  const OperatorGraph& graph = evaluator_.graph();
+  const Recomputation& recomputation = contents.recomputation();
+  const bool again = recomputation.again(op);
+  const BoundOperator& bound = bind(op, config);
+  bool is_read = false, is_kept = false;
+  for (const TensorUse& use : bound.op->uses) {
+    if (use.role != Role::Output) continue;
+    is_read = is_read || use.saved;
+    for (const UseRef reader : graph.consumers(use.tensor)) {
+      const bool reads = graph.op(reader.op).uses[static_cast<std::size_t>(reader.use)].read_in_backward() ||
+                         recomputation.again(reader.op);
+      is_read = is_read || reads;
+      is_kept = is_kept || (reads && !recomputation.reads_again(reader));
+    }
+  }
+  Held most;
+  for (const ShardMemory& memory : bound.memory) {
+    const Bytes outputs = is_read ? memory.outputs : Bytes(0);
+    const Held held{{},
+                    again ? (is_kept ? outputs : Bytes(0)) : memory.saved + outputs,
+                    again ? memory.saved + (is_kept ? Bytes(0) : outputs) : Bytes(0)};
+    most.in_flight = std::max(most.in_flight, held.in_flight);
+    most.once = std::max(most.once, held.once);
+  }
+  return most;
+}
+
+// As WeightUpdates counts it.
+AdditiveCosts::Held AdditiveCosts::state_of(TensorId weight) const {
+  const PlanContents& contents = evaluator_.contents();
+  const PlanOptions& options = contents.options();
+  const StateSharding& sharding = options.state_sharding;
+  const DataType type = evaluator_.graph().tensor(weight).type;
+  const auto most_of = [&](LayoutId id, auto part) {
+    const Layout& layout = contents.layouts()[id];
+    std::vector<Bytes> held(evaluator_.topology().num_devices());
+    for (const LayoutEntry& e : layout.entries())
+      held[e.device.index()] += part(CostModel::weight_memory(
+          layout.box(e).elements(), sharding.kept_type(type), options.gradient_type, options.optimizer));
+    return std::ranges::max(held);
+  };
+  const auto weights = [](const WeightMemory& m) { return m.weights; };
+  const LayoutId whole = contents.home_of(weight, others_), divided = contents.state_of(weight, others_);
+  Held held;
+  held.always = most_of(sharding.gathers_to_use() ? divided : whole, weights) +
+                most_of(sharding.each_microbatch() ? divided : whole,
+                        [](const WeightMemory& m) { return m.gradients; }) +
+                most_of(divided, [](const WeightMemory& m) { return m.optimizer_state; });
+  if (sharding.gathers_to_use())
+    (sharding.keep_gathered ? held.in_flight : held.once) = most_of(whole, weights);
+  return held;
+}
+
+void AdditiveCosts::note_held(std::size_t unit, Choice& choice) {
+  for (const OperatorId op : units_[unit].operators) choice.held.push_back(held_of(op, choice.config));
+  for (const TensorId w : units_[unit].weights)
+    with_config(unit, w, choice.config, [&] { choice.held.push_back(state_of(w)); });
+}
+
+std::vector<std::vector<Bytes>> AdditiveCosts::held(const AdditiveCounts& part, std::int64_t in_flight) {
+  const bool all_again = evaluator_.contents().options().recompute.kind == Recompute::Kind::Stage;
+  std::vector<std::vector<Bytes>> held(units_.size());
+  for (std::size_t u = 0; u < units_.size(); ++u) {
+    if (!counts(u, part)) {
+      held[u].emplace_back();
+      continue;
+    }
+    for (Choice& choice : units_[u].choices) {
+      if (choice.held.empty()) note_held(u, choice);
+      Bytes sum;
+      const auto add = [&](const Held& h, double number) {
+        const auto n = static_cast<std::int64_t>(number);
+        const std::int64_t once = all_again ? n : std::min<std::int64_t>(n, 1);
+        sum += n * (h.always + in_flight * h.in_flight) + once * h.once;
+      };
+      const std::vector<double>&operators = part.operators[u], &weights = part.weights[u];
+      for (std::size_t i = 0; i < operators.size(); ++i) add(choice.held[i], operators[i]);
+      for (std::size_t w = 0; w < weights.size(); ++w) add(choice.held[operators.size() + w], weights[w]);
+      held[u].push_back(sum);
+    }
+  }
+  return held;
+}
+
+}  // namespace pipesim
