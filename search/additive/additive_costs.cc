@@ -47,7 +47,7 @@ double seconds_of_plan(const CommunicationPlan& plan) {
 }  // namespace
 
 AdditiveCosts::AdditiveCosts(const ConfigSpace& space, const MoveUnits& units, Evaluator& evaluator,
-                             const std::vector<std::vector<std::size_t>>& starts)
+                             const std::vector<std::vector<std::size_t>>& starts, std::size_t most)
     : space_(space), evaluator_(evaluator), least_(evaluator.costs()) {
   for (std::size_t i = 0; i < space.num_operators(); ++i)
     others_.push_back(&bind(OperatorId(i), starts.front()[i]));
@@ -55,7 +55,7 @@ AdditiveCosts::AdditiveCosts(const ConfigSpace& space, const MoveUnits& units, E
   list_flows();
   all_ = counts_of(std::vector<bool>(space.num_operators(), true));
   list_kinds_of_lists();
-  const std::size_t most = most_choices();
+  if (most == 0) most = most_choices();
   for (std::size_t u = 0; u < units_.size(); ++u) choose(u, most, starts);
   for (Flow& f : flows_) {
     for (const Choice& from : units_[f.from].choices) {

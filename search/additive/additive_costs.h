@@ -42,9 +42,11 @@ struct AdditiveCounts {
 /// that took as long as reducing their gradients.
 class AdditiveCosts {
  public:
-  /// `starts`: numbers of configs by operator, of at least one strategy. All arguments must outlive it.
+  /// `starts`: numbers of configs by operator, of at least one strategy. Each unit has `most_choices`, or
+  /// more where there are more starts; 0: as many as can be eliminated and bounded in short time. All
+  /// arguments must outlive it.
   AdditiveCosts(const ConfigSpace& space, const MoveUnits& units, Evaluator& evaluator,
-                const std::vector<std::vector<std::size_t>>& starts);
+                const std::vector<std::vector<std::size_t>>& starts, std::size_t most_choices = 0);
 
   /// Of the whole model.
   [[nodiscard]] const AdditiveCounts& all() const { return all_; }

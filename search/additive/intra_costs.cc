@@ -11,13 +11,10 @@
 namespace pipesim {
 namespace {
 
-// Of bounds and searches for answers in turn: while costs are still bounds, a good answer will do. What is
-// not solved in the end is told with its gap.
-constexpr std::uint64_t kRoundsToPlan = 2, kRoundsInTheEnd = 60;
-// After so many answers, choices are left out that none as good as the best of them has. Then all that the
-// others move is planned at once where that is little, and in the end whatever it is.
-constexpr int kAnswersToNarrow = 5, kMostAnswersPlanned = 40;
-constexpr std::size_t kLittle = 2000;
+// Of bounds and searches for answers in turn: while costs are still bounds, a good answer will do.
+constexpr std::uint64_t kRoundsToPlan = 4;
+// After so many answers, choices are left out that none as good as the best of them has.
+constexpr int kAnswersToNarrow = 5;
 
 std::vector<Strategy> people_start_with(const OperatorGraph& graph, const CostModel& costs) {
   std::vector<Strategy> starts;
@@ -31,6 +28,12 @@ std::vector<std::vector<std::size_t>> numbered_in(const ConfigSpace& space,
   std::vector<std::vector<std::size_t>> numbers;
   for (const Strategy& start : starts) numbers.push_back(space.indices(start));
   return numbers;
+}
+
+std::int64_t least_usage(const IntraInstance& instance) {
+  std::int64_t sum = 0;
+  for (const IntraInstance::Node& node : instance.nodes) sum += std::ranges::min(node.usage);
+  return sum;
 }
 
 void forbid_others(IntraInstance& instance, const NarrowedChoices& within) {
@@ -55,13 +58,14 @@ IntraCosts::IntraCosts(const OperatorGraph& graph, const CostModel& costs, const
       additive_(space_, units_, evaluator_, numbered_in(space_, starts_)) {}
 
 IntraCosts::IntraCosts(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options,
-                       const std::vector<DeviceId>& devices, std::vector<Strategy> starts)
+                       const std::vector<DeviceId>& devices, std::vector<Strategy> starts,
+                       std::size_t most_choices)
     : evaluator_(graph, costs, options),
       candidates_(graph, costs.topology(), {{"all of these", devices}}),
       starts_(std::move(starts)),
       space_(candidates_, starts_),
       units_(repeated_operators(candidates_)),
-      additive_(space_, units_, evaluator_, numbered_in(space_, starts_)) {}
+      additive_(space_, units_, evaluator_, numbered_in(space_, starts_), most_choices) {}
 
 IntraInstance IntraCosts::instance(const AdditiveCounts& part, std::int64_t in_flight, Bytes limit) {
   IntraInstance instance = additive_.instance({}, part);
@@ -75,33 +79,51 @@ IntraInstance IntraCosts::instance(const AdditiveCounts& part, std::int64_t in_f
 }
 
 IntraSolution IntraCosts::solve_planned(const AdditiveCounts& part, std::int64_t in_flight, Bytes limit,
-                                        int threads, const std::function<void(std::int64_t)>& looked) {
-  IntraSettings settings;
-  settings.threads = static_cast<std::size_t>(std::max(1, threads));
-  settings.rounds = kRoundsToPlan;
+                                        const PlannedSolving& how,
+                                        const std::function<void(std::int64_t)>& looked) {
+  IntraSettings settings = how.settings;
+  const std::uint64_t first_rounds = std::min(kRoundsToPlan, settings.rounds);
+  settings.rounds = first_rounds;
   std::optional<NarrowedChoices> within;
-  std::optional<WideCost> best;  // of answers whose costs are planned
+  IntraSolution best;  // of answers whose costs are planned
   IntraInstance known = instance(part, in_flight, limit);
+  if (least_usage(known) > limit.value) {
+    IntraSolution none;
+    none.proven = true;
+    return none;
+  }
   for (int answers = 1;; ++answers) {
     stop_if_late();
     if (looked) looked(additive_.planned());
     IntraInstance narrowed = known;
     if (within) forbid_others(narrowed, *within);
     IntraSolution solution = solve(narrowed, settings);
-    const bool whole = settings.rounds == kRoundsInTheEnd || solution.proven;
+    const bool whole = settings.rounds == how.settings.rounds || solution.proven;
     const bool planned = !solution.found || !additive_.plan(solution.answer, part);
     if (whole && planned) return solution;
-    settings.rounds = planned ? kRoundsInTheEnd : kRoundsToPlan;
+    settings.rounds = planned ? how.settings.rounds : first_rounds;
     if (!solution.found) continue;
     if (!planned) known = instance(part, in_flight, limit);
-    const WideCost cost = check_answer(known, solution.answer).cost;
-    best = best ? std::min(*best, cost) : cost;
+    const WideCost bound = std::max(best.bound, solution.bound);
+    solution.cost = check_answer(known, solution.answer).cost;
+    if (!best.found || solution.cost < best.cost) best = std::move(solution);
+    best.bound = bound;
+    best.proven = false;
+    if (answers >= how.most_answers && !how.plans_before_proof) return best;
     if (answers % kAnswersToNarrow != 0 && !planned) continue;
-    within = choices_within(known, *best);
-    if (!planned && answers < kMostAnswersPlanned && additive_.to_plan(*within, part) > kLittle) continue;
+    within = choices_within(known, best.cost);
+    const bool all = how.plans_before_proof && (planned || answers >= how.most_answers);
+    if (!all && additive_.to_plan(*within, part) > how.at_once) continue;
     additive_.plan_all(*within, part);
     known = instance(part, in_flight, limit);
   }
+}
+
+Bytes IntraCosts::held(const IntraAnswer& answer, const AdditiveCounts& part, std::int64_t in_flight) {
+  Bytes sum;
+  const std::vector<std::vector<Bytes>> held = additive_.held(part, in_flight);
+  for (std::size_t u = 0; u < held.size(); ++u) sum += held[u][answer[u]];
+  return sum;
 }
 
 void IntraCosts::plan_all() {
@@ -131,11 +153,7 @@ std::vector<std::vector<std::string>> IntraCosts::strategy_names() {
   return names;
 }
 
-Bytes IntraCosts::least_held() {
-  Bytes sum;
-  for (const std::vector<Bytes>& strategies : additive_.held(all(), 1)) sum += std::ranges::min(strategies);
-  return sum;
-}
+Bytes IntraCosts::least_held() { return Bytes(least_usage(instance(Bytes(0)))); }
 
 Bytes IntraCosts::usable() const {
   const Topology& topology = evaluator_.topology();

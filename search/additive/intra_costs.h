@@ -12,6 +12,17 @@
 
 namespace pipesim {
 
+/// How IntraCosts::solve_planned() works.
+struct PlannedSolving {
+  IntraSettings settings;  ///< for planned costs
+  /// Once a few answers are known, so many transfers are planned at once rather than more answers looked for.
+  std::size_t at_once = 2000;
+  int most_answers = 40;
+  /// Whether, after so many answers, and before one is proven with costs that are bounds in part, all is
+  /// planned that good answers may move. Else the best of so many answers will do.
+  bool plans_before_proof = true;
+};
+
 /// Splits of operators, without stages, as an instance of the intra-operator problem (search/intra): a node
 /// for each unit of operators that change together, a strategy for each config that AdditiveCosts chooses.
 /// Costs are those of a microbatch, one unit after the other and nothing beside transfers, in
@@ -22,9 +33,9 @@ class IntraCosts {
   /// Configs on any of CandidateSet's lists of devices. The arguments must outlive it. A plan has no
   /// pipeline.
   IntraCosts(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options);
-  /// Configs on all of these devices. `starts`: strategies to be among the choices.
+  /// Configs on all of these devices. `starts`: strategies to be among the choices, see AdditiveCosts.
   IntraCosts(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options,
-             const std::vector<DeviceId>& devices, std::vector<Strategy> starts);
+             const std::vector<DeviceId>& devices, std::vector<Strategy> starts, std::size_t most_choices);
 
   [[nodiscard]] const AdditiveCounts& all() const { return additive_.all(); }
   [[nodiscard]] AdditiveCounts counts_of(const std::vector<bool>& operators) const {
@@ -37,8 +48,14 @@ class IntraCosts {
   /// Solves it with planned costs: what an answer moves is planned, and the sum solved again, until all that
   /// the least one moves is planned. What only dearer answers have (choices_within) is left out once a few
   /// answers are known. `looked` is called now and then, with the number of plans.
-  IntraSolution solve_planned(const AdditiveCounts& part, std::int64_t in_flight, Bytes limit, int threads,
+  IntraSolution solve_planned(const AdditiveCounts& part, std::int64_t in_flight, Bytes limit,
+                              const PlannedSolving& how,
                               const std::function<void(std::int64_t)>& looked = {});
+  /// The sum of the answer's usages.
+  [[nodiscard]] Bytes held(const IntraAnswer& answer, const AdditiveCounts& part, std::int64_t in_flight);
+  /// Frees the plans; what they cost stays known.
+  void forget_plans() { evaluator_.forget_plans(Bytes(0)); }
+  [[nodiscard]] std::int64_t planned() const { return additive_.planned(); }  ///< plans so far
   /// Plans what any answer moves.
   void plan_all();
   [[nodiscard]] Strategy strategy(const IntraAnswer& answer) const;

@@ -19,9 +19,9 @@ namespace {
 
 // Entries of a table: at most 80 MB.
 constexpr std::size_t kMostEliminatedEntries = 10'000'000;
-// Entries of tables that each worker reads in a round: at first a millisecond's, so that small instances take
-// little, then twice as many each time, to some tens of milliseconds'.
-constexpr std::uint64_t kWorkOfFirstRound = 1'250'000, kMostWorkOfRound = 40'000'000;
+// Entries of tables that each worker reads in a round: at first a fraction of a millisecond's, so that small
+// instances take little, then twice as many each time, to some tens of milliseconds'.
+constexpr std::uint64_t kWorkOfFirstRound = 312'500, kMostWorkOfRound = 40'000'000;
 constexpr std::size_t kImprovers = 3;
 
 class IntraSolver {
@@ -82,10 +82,15 @@ class IntraSolver {
       const double aim = best.excess == 0 ? best.cost + core.constant : kNever;
       const RowPrices prices = prices_of(prover, core);
       const double bound = prover.bound() - core.constant;
+      // The prover solves small instances alone, mostly; an improver helps where it finds no answer that is
+      // allowed.
+      const bool small = work < kMostWorkOfRound;
+      if (small) prover.run(work, aim);
+      const std::size_t helpers = small ? (prover.finished() || best.excess == 0 ? 0 : 1) : kImprovers;
       threads.run(tasks, [&](std::size_t task, std::size_t) {
         if (task == 0) {
-          prover.run(work, aim);
-        } else if (!best.choice.empty()) {
+          if (!small) prover.run(work, aim);
+        } else if (!best.choice.empty() && task <= helpers) {
           const std::vector<std::uint32_t>* start =
               starts.empty() ? nullptr : &starts[(task - 1) % starts.size()];
           improvers[task - 1].run(work, prices, best, start, bound);
@@ -94,7 +99,8 @@ class IntraSolver {
       const double before = aim;
       if (!best.choice.empty()) {
         for (const Improver& improver : improvers) {
-          if (improver.best().better_than(best)) best = improver.best();
+          const Improver::Best& found = improver.best();
+          if (!found.choice.empty() && found.better_than(best)) best = found;
         }
       }
       starts.clear();

@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "costmodel/cost_model.h"
+#include "search/alpa/stage_costs_json.h"
 #include "search/evaluator.h"
 #include "search/peer_processes.h"
 #include "search/pipelines/listed_stages.h"
 #include "search/pipelines/pipelined_strategy.h"
 #include "search/planners/pipedream.h"
-#include "search/planners/stage_costs_json.h"
 #include "search/recipe_planner/rank_recipes.h"
 #include "search/search_observer.h"
 #include "sim/base/errors.h"

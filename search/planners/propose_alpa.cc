@@ -1,16 +1,33 @@
-#include "search/planners/alpa.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
+#include <tuple>
 
+#include "search/alpa/alpa.h"
+#include "search/alpa/solved_stages.h"
+#include "search/alpa/submeshes.h"
 #include "search/pipelines/layer_clusters.h"
 #include "search/planners/planner.h"
+#include "sim/base/deadline.h"
 #include "sim/base/errors.h"
 #include "sim/base/suggest.h"
+#include "taskgraph/memory/peak_memory.h"
 
 namespace pipesim {
 namespace {
+
+// The stages' splits, which are on the first devices, on the devices of their stages.
+Strategy placed(const AlpaPlan& plan, const Pipeline& pipeline, const std::vector<StageGroup>& groups) {
+  Strategy strategy;
+  for (std::size_t i = 0; i < pipeline.stage_of.size(); ++i) {
+    const auto stage = static_cast<std::size_t>(pipeline.stage_of[i]);
+    ParallelConfig config = plan.splits[stage][i];
+    for (DeviceId& device : config.devices) device = groups[stage][device.index()];
+    strategy.push_back(std::move(config));
+  }
+  return strategy;
+}
 
 PlannedPipeline planned_of(const PlanRequest& request, const AlpaPlan& plan, bool rows_are_known) {
   std::vector<std::int64_t> sizes;
@@ -24,11 +41,61 @@ PlannedPipeline planned_of(const PlanRequest& request, const AlpaPlan& plan, boo
   for (std::size_t s = 0; s < groups.size(); ++s)
     meshes.push_back({groups[s], rows_are_known ? plan.options[plan.partition.stages[s]].config : 1});
   const Pipeline pipeline{"1f1b", stages_of_layers(plan.cluster_of, last_layers)};
-  PlannedPipeline planned(request, staged_strategy(request.graph, request.topology(), pipeline, meshes));
+  PipelinedStrategy staged = staged_strategy(request.graph, request.topology(), pipeline, meshes);
+  if (!plan.splits.empty()) staged.strategy = placed(plan, pipeline, groups);
+  PlannedPipeline planned(request, std::move(staged));
   planned.devices = sizes;
   planned.objective = objective_of(plan.partition);
   choose_schedule(request, planned);
   return planned;
+}
+
+// Of the schedule that was chosen; nothing where there was no time for it.
+std::optional<Evaluation> evaluation_of(const PlannedPipeline& planned) {
+  for (const PlannerTrial& trial : planned.trials.tried) {
+    if (trial.schedule == planned.options.pipeline->schedule) return trial.evaluation;
+  }
+  return std::nullopt;
+}
+
+bool is_faster(const PlannedPipeline& a, const PlannedPipeline& b) {
+  const std::optional<Evaluation> first = evaluation_of(a), second = evaluation_of(b);
+  if (!first || !second) return first.has_value();
+  return std::tuple(first->overflow, first->time) < std::tuple(second->overflow, second->time);
+}
+
+Bytes shortage_of(const PlanRequest& request, const PlannedPipeline& planned) {
+  Evaluator evaluator(planned.graph, request.costs, planned.options);
+  std::vector<DeviceMemory> peaks;
+  evaluator.score(evaluator.contents().bind(planned.strategy), peaks);
+  return largest_shortage(peaks, request.topology());
+}
+
+// Sums do not know what passes need while they run: the more is spared.
+constexpr int kMostSpares = 3;
+
+std::optional<PlannedPipeline> propose_solved(const PlanRequest& request) {
+  const PlannerSettings& settings = request.settings;
+  SolvedStages stages(request.graph, request.costs, request.options, settings.layers, settings.schedule);
+  std::optional<PlannedPipeline> best;
+  Bytes spare;
+  for (int tried = 0; tried < kMostSpares; ++tried) {
+    Bytes shortage;
+    for (const AlpaPlan& plan : stages.plans(spare, [&](std::int64_t devices) {
+           request.status(fmt::format("solved stages on {}", counted(devices, "device")));
+         })) {
+      PlannedPipeline planned = planned_of(request, plan, false);
+      planned.note = fmt::format(
+          "compute, transfers and synchronisation of each stage's splits add up to {}",
+          plan.proven ? "the least of all, proven" : "little, but not all are proven to be the least");
+      const std::optional<Evaluation> evaluation = evaluation_of(planned);
+      if (evaluation && !evaluation->feasible()) shortage = std::max(shortage, shortage_of(request, planned));
+      if (!best || is_faster(planned, *best)) best = std::move(planned);
+    }
+    if (shortage == Bytes(0)) break;
+    spare += shortage;
+  }
+  return best;
 }
 
 // What a schedule wants of stages beside.
@@ -108,8 +175,8 @@ PlannedPipeline propose_from_file(const PlanRequest& request, const StageCostsFi
   const PlanRequest sized{
       graph,          request.costs,   options, request.with_batch, request.takes_batch, request.settings,
       request.status, request.observer};
-  PlannedPipeline planned =
-      planned_of(sized, {std::move(partition), std::move(problem.options), std::move(cluster_of)}, false);
+  PlannedPipeline planned = planned_of(
+      sized, {std::move(partition), std::move(problem.options), std::move(cluster_of), {}, false}, false);
   planned.batch = batch;
   planned.note = "the file does not tell how stages are split: data parallelism was taken";
   return planned;
@@ -135,19 +202,29 @@ PlannerObjective objective_of(const StagePartition& partition) {
 PlannedPipeline propose_alpa(const PlanRequest& request) {
   const PlannerSettings& settings = request.settings;
   if (settings.stage_costs) return propose_from_file(request, *settings.stage_costs);
-  const auto plan = alpa(
+  const auto rows = alpa(
       request.graph, request.costs, request.options, settings.layers,
       [&](std::int64_t devices) { request.status(fmt::format("simulated on {} devices", devices)); },
       settings.schedule);
-  if (!plan && schedule_kind(settings.schedule).both_ways)
+  std::optional<PlannedPipeline> best;
+  for (const AlpaPlan& plan : rows) {
+    PlannedPipeline planned = planned_of(request, plan, true);
+    if (!best || is_faster(planned, *best)) best = std::move(planned);
+  }
+  try {
+    auto solved = propose_solved(request);
+    if (solved && (!best || is_faster(*solved, *best))) best = std::move(solved);
+  } catch (const OutOfTime&) {
+    if (!best) throw;
+  }
+  if (best) return *std::move(best);
+  if (schedule_kind(settings.schedule).both_ways)
     throw InputError(fmt::format(
         "alpa: schedule \"{}\" needs an even number of stages with as many devices each, and no "
         "such pipeline of the model on {} fits into memory; try another number of devices, or more "
         "--layers",
         settings.schedule, counted(static_cast<std::int64_t>(request.topology().num_devices()), "device")));
-  if (!plan)
-    throw InputError("alpa: no pipeline of the model fits into memory; try more devices or --layers");
-  return planned_of(request, *plan, true);
+  throw InputError("alpa: no pipeline of the model fits into memory; try more devices or --layers");
 }
 
 }  // namespace pipesim

@@ -7,20 +7,15 @@
 #include "search/planners/planner.h"
 #include "sim/base/errors.h"
 #include "sim/base/suggest.h"
+#include "taskgraph/memory/peak_memory.h"
 
 namespace pipesim {
 namespace {
 
+// What is not solved by then is told with its gap.
+constexpr std::uint64_t kRounds = 60;
 // Sums do not know what passes need while they run; a limit that is lower by what was lacking does.
 constexpr int kMostLimits = 10;
-
-// Of the device that lacks most.
-Bytes most_lacking(const std::vector<DeviceMemory>& peaks, const Topology& topology) {
-  Bytes most;
-  for (std::size_t d = 0; d < peaks.size(); ++d)
-    most = std::max(most, peaks[d].peak - topology.usable_memory(DeviceId(d), peaks[d].communicators));
-  return most;
-}
 
 std::string certificate_of(const IntraSolution& solution, std::int32_t microbatches, bool lowered) {
   constexpr double kPercent = 100;
@@ -39,19 +34,21 @@ std::string certificate_of(const IntraSolution& solution, std::int32_t microbatc
 PlannedPipeline propose_intra(const PlanRequest& request) {
   request.status("pricing splits");
   IntraCosts costs(request.graph, request.costs, request.options);
+  PlannedSolving how;
+  how.settings.threads = static_cast<std::size_t>(std::max(1, request.settings.threads));
+  how.settings.rounds = kRounds;
   Bytes limit = costs.usable();
   for (int tried = 0; tried < kMostLimits && costs.least_held() <= limit; ++tried) {
-    const IntraSolution solution =
-        costs.solve_planned(costs.all(), 1, limit, request.settings.threads, [&](std::int64_t planned) {
-          request.status(fmt::format("{} transfers and synchronisations planned", planned));
-        });
+    const IntraSolution solution = costs.solve_planned(costs.all(), 1, limit, how, [&](std::int64_t planned) {
+      request.status(fmt::format("{} transfers and synchronisations planned", planned));
+    });
     if (!solution.found) break;
     Strategy strategy = costs.strategy(solution.answer);
     Evaluator& evaluator = costs.evaluator();
     std::vector<DeviceMemory> peaks;
     const Evaluation evaluation = evaluator.score(evaluator.contents().bind(strategy), peaks);
     if (!evaluation.feasible()) {
-      limit -= most_lacking(peaks, request.topology());
+      limit -= largest_shortage(peaks, request.topology());
       continue;
     }
     request.status("");

@@ -4,12 +4,12 @@
 #include <functional>
 #include <string>
 
+#include "search/alpa/alpa.h"
 #include "search/baselines/baselines.h"
 #include "search/joint/joint_search.h"
 #include "search/lower_bound/lower_bound.h"
 #include "search/pipelines/cuts.h"
 #include "search/pipelines/layer_graph.h"
-#include "search/planners/alpa.h"
 #include "search/planners/dapple.h"
 #include "search/planners/machine_levels.h"
 #include "search/planners/pipedream.h"

@@ -4,14 +4,14 @@
 #include <string>
 
 #include "models/zoo/zoo.h"
+#include "search/alpa/alpa.h"
+#include "search/alpa/stage_partition.h"
 #include "search/joint/joint_search.h"
 #include "search/pipelines/all_pipelines.h"
 #include "search/pipelines/layer_clusters.h"
-#include "search/planners/alpa.h"
 #include "search/planners/dapple.h"
 #include "search/planners/gpipe.h"
 #include "search/planners/pipedream.h"
-#include "search/planners/stage_partition.h"
 #include "sim/base/rng.h"
 #include "topologies/presets/presets.h"
 

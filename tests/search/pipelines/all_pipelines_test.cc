@@ -10,8 +10,9 @@
 #include <numeric>
 
 #include "models/import_profile.h"
+#include "search/alpa/alpa.h"
+#include "search/alpa/submeshes.h"
 #include "search/joint/joint_moves.h"
-#include "search/planners/alpa.h"
 #include "search/planners/dapple.h"
 #include "search/planners/gpipe.h"
 #include "search/planners/machine_levels.h"
@@ -134,17 +135,17 @@ Nanoseconds time_of_dapple(const SmallCase& c) {
 Nanoseconds time_of_alpa(const SmallCase& c) {
   const auto clusters = static_cast<std::int32_t>(c.graph.operators().size());
   const auto plan = alpa(c.graph, c.costs, c.options, clusters, [](std::int64_t) {});
-  if (!plan) return INT64_MAX;
+  if (plan.empty()) return INT64_MAX;
   std::vector<std::int64_t> sizes;
   std::vector<std::int32_t> last_layers;
-  for (const std::size_t number : plan->partition.stages) {
-    sizes.push_back(plan->options[number].devices);
-    last_layers.push_back(plan->options[number].last);
+  for (const std::size_t number : plan.front().partition.stages) {
+    sizes.push_back(plan.front().options[number].devices);
+    last_layers.push_back(plan.front().options[number].last);
   }
   std::vector<StageMesh> meshes;
   const std::vector<StageGroup> groups = place_submeshes(c.topology, sizes);
   for (std::size_t s = 0; s < groups.size(); ++s)
-    meshes.push_back({groups[s], plan->options[plan->partition.stages[s]].config});
+    meshes.push_back({groups[s], plan.front().options[plan.front().partition.stages[s]].config});
   return c.time_of(last_layers, meshes);
 }
 

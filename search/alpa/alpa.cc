@@ -1,4 +1,4 @@
-#include "search/planners/alpa.h"
+#include "search/alpa/alpa.h"
 
 #include <algorithm>
 #include <functional>
@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "models/operator_kind.h"
+#include "search/alpa/stage_clusters.h"
+#include "search/alpa/submeshes.h"
 #include "search/baselines/placement.h"
 #include "search/evaluator.h"
-#include "search/pipelines/layer_clusters.h"
-#include "sim/base/errors.h"
 #include "taskgraph/memory/memory_changes.h"
 #include "taskgraph/schedules/schedule.h"
 
@@ -32,19 +32,14 @@ struct LayerCosts {
 class AlpaPlanner {
  public:
   AlpaPlanner(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& plan,
-              std::int32_t clusters, const std::string& schedule)
+              const StageClusters& stages)
       : graph_(graph),
         costs_(costs),
         plan_(plan),
         microbatches_(plan.microbatches),
-        layers_(layers_of(graph, costs, DeviceId(0))),
-        cluster_of_(cluster_layers(layers_, clusters, inseparable_layers(graph, layers_, schedule))),
-        clusters_(static_cast<std::size_t>(cluster_of_.back()) + 1) {
-    for (std::int32_t c = 0; c < static_cast<std::int32_t>(clusters_); ++c) {
-      const auto begin =
-          static_cast<std::int32_t>(std::ranges::upper_bound(cluster_of_, c) - cluster_of_.begin());
-      leaves_.push_back(read_from_before(layers_, begin, static_cast<std::int32_t>(layers_.size())));
-    }
+        stages_(stages),
+        cluster_of_(stages.cluster_of()),
+        clusters_(stages.size()) {
     plan_.pipeline.reset();
     plan_.microbatches = 1;
   }
@@ -86,8 +81,6 @@ class AlpaPlanner {
     }
     return problem;
   }
-
-  [[nodiscard]] const std::vector<std::int32_t>& cluster_of() const { return cluster_of_; }
 
  private:
   [[nodiscard]] const Topology& topology() const { return costs_.topology(); }
@@ -184,10 +177,12 @@ class AlpaPlanner {
         static_cast<std::int32_t>(mesh.tensor),
         mesh.devices,
         to_seconds(std::max(forward + backward, busiest_lane(mesh.in_microbatch, first, last))) +
-            transfer_time(mesh, last) + synchronisation_share(mesh, first, last),
+            stages_.transfer_time(mesh.devices, last, NextStage::InNode) +
+            synchronisation_share(mesh, first, last),
         0};
-    const Bytes left = topology().usable_memory(DeviceId(0), communicators(mesh)) -
-                       (mesh.permanent[last + 1] - mesh.permanent[first]);
+    const Bytes left =
+        topology().usable_memory(DeviceId(0), stages_.communicators(mesh.devices, mesh.tensor)) -
+        (mesh.permanent[last + 1] - mesh.permanent[first]);
     auto [kept, at_hand] = activations(mesh, first, last);
     const auto [kept_weights, weights_at_hand] = gathered_weights(mesh, first, last);
     kept += kept_weights;
@@ -200,18 +195,12 @@ class AlpaPlanner {
     return option;
   }
 
-  // For tensor parts, for copies, and for sends between stages.
-  [[nodiscard]] std::int32_t communicators(const LayerCosts& mesh) const {
-    return (mesh.tensor > 1 ? 1 : 0) + (mesh.tensor < mesh.devices ? 1 : 0) +
-           (static_cast<std::size_t>(mesh.devices) < topology().num_devices() ? 1 : 0);
-  }
-
   // On the first device: what is kept of every microbatch in flight, and what the one that runs again takes.
   [[nodiscard]] std::pair<Bytes, Bytes> activations(const LayerCosts& mesh, std::size_t first,
                                                     std::size_t last) const {
     const Bytes made = mesh.made[last + 1] - mesh.made[first];
     const auto enters = [&](std::size_t cluster) {
-      return cluster == 0 ? Bytes(0) : Bytes(leaves_[cluster - 1].value * mesh.tensor / mesh.devices);
+      return cluster == 0 ? Bytes(0) : Bytes(stages_.leaving(cluster - 1).value * mesh.tensor / mesh.devices);
     };
     if (plan_.recompute.kind == Recompute::Kind::Stage) return {enters(first), made};
     if (plan_.recompute.kind == Recompute::Kind::Full) {  // as if every cluster were a layer
@@ -258,42 +247,22 @@ class AlpaPlanner {
            to_seconds(busiest_lane(mesh.synchronising, first, last));
   }
 
-  // Forward and backward of what leaves the cluster, over the ways to the next submesh: one a device, or a
-  // node where it has several nodes.
-  [[nodiscard]] Seconds transfer_time(const LayerCosts& mesh, std::size_t last) const {
-    const auto all = static_cast<std::int64_t>(topology().num_devices());
-    if (last + 1 == clusters_ || mesh.devices >= all) return Seconds(0);
-    const std::int64_t node = smallest_node(topology());
-    const std::int64_t ways = mesh.devices < node ? mesh.devices : mesh.devices / node;
-    const Route route = topology().route(DeviceId(0), DeviceId(static_cast<std::size_t>(mesh.devices)));
-    return 2.0 * ((1 / static_cast<double>(ways)) * (leaves_[last] / route.bandwidth) + route.latency);
-  }
-
   const OperatorGraph& graph_;
   const CostModel& costs_;
   PlanOptions plan_;  // of one microbatch
   std::int32_t microbatches_;
-  LayerGraph layers_;
-  std::vector<std::int32_t> cluster_of_;
+  const StageClusters& stages_;
+  const std::vector<std::int32_t>& cluster_of_;
   std::size_t clusters_;
-  std::vector<Bytes> leaves_;  // by cluster: what later ones read of it and those before
 };
 
 }  // namespace
 
-std::vector<std::int64_t> submesh_sizes(const Topology& topology) {
-  const std::int64_t node = smallest_node(topology);
-  const auto all = static_cast<std::int64_t>(topology.num_devices());
-  std::vector<std::int64_t> sizes;
-  for (std::int64_t n = 1; n < node; n *= 2) sizes.push_back(n);
-  for (std::int64_t n = node; n <= all; n += node) sizes.push_back(n);
-  return sizes;
-}
-
-std::optional<AlpaPlan> alpa(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& plan,
-                             std::int32_t clusters, const std::function<void(std::int64_t)>& looked_at,
-                             const std::string& schedule) {
-  AlpaPlanner planner(graph, costs, plan, clusters, schedule);
+std::vector<AlpaPlan> alpa(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& plan,
+                           std::int32_t clusters, const std::function<void(std::int64_t)>& looked_at,
+                           const std::string& schedule) {
+  const StageClusters stages(graph, costs, clusters, schedule);
+  AlpaPlanner planner(graph, costs, plan, stages);
   std::vector<LayerCosts> meshes;
   const std::int64_t node = smallest_node(costs.topology());
   for (const std::int64_t devices : submesh_sizes(costs.topology())) {
@@ -303,10 +272,21 @@ std::optional<AlpaPlan> alpa(const OperatorGraph& graph, const CostModel& costs,
     }
     if (looked_at) looked_at(devices);
   }
-  StageProblem problem = planner.problem(meshes);
-  const auto partition = partition_for(schedule, problem);
-  if (!partition) return std::nullopt;
-  return AlpaPlan{*partition, std::move(problem.options), planner.cluster_of()};
+  return partitions_of(planner.problem(meshes), stages, schedule);
+}
+
+std::vector<AlpaPlan> partitions_of(const StageProblem& problem, const StageClusters& clusters,
+                                    const std::string& schedule) {
+  std::vector<AlpaPlan> plans;
+  StageProblem across = problem;
+  across.options = clusters.across_nodes(problem.options);
+  for (const StageProblem* p : {&problem, &std::as_const(across)}) {
+    auto partition = partition_for(schedule, *p);
+    const auto is_same = [&](const AlpaPlan& plan) { return plan.partition.stages == partition->stages; };
+    if (!partition || std::ranges::any_of(plans, is_same)) continue;
+    plans.push_back({*std::move(partition), p->options, clusters.cluster_of(), {}, false});
+  }
+  return plans;
 }
 
 std::optional<StagePartition> partition_for(const std::string& schedule, const StageProblem& problem) {
@@ -328,34 +308,6 @@ std::optional<StagePartition> partition_for(const std::string& schedule, const S
     best = std::move(found);
   }
   return best;
-}
-
-std::vector<StageGroup> place_submeshes(const Topology& topology, const std::vector<std::int64_t>& sizes) {
-  std::vector<std::vector<DeviceId>> free;  // by node
-  for (std::size_t n = 0; n < topology.num_nodes(); ++n) {
-    const auto devices = topology.devices_of_node(static_cast<std::int32_t>(n));
-    free.emplace_back(devices.begin(), devices.end());
-  }
-  std::vector<std::size_t> order(sizes.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, std::greater<>(), [&](std::size_t s) { return sizes[s]; });
-  std::vector<StageGroup> groups(sizes.size());
-  for (const std::size_t s : order) {
-    const auto wanted = static_cast<std::size_t>(sizes[s]);
-    const auto take = [&](std::vector<DeviceId>& node) {
-      const std::size_t count = std::min(wanted - groups[s].size(), node.size());
-      groups[s].insert(groups[s].end(), node.begin(), node.begin() + static_cast<std::ptrdiff_t>(count));
-      node.erase(node.begin(), node.begin() + static_cast<std::ptrdiff_t>(count));
-    };
-    const auto room = std::ranges::find_if(free, [&](const auto& node) { return node.size() >= wanted; });
-    if (room != free.end()) {
-      take(*room);
-      continue;
-    }
-    for (auto& node : free) take(node);
-    if (groups[s].size() < wanted) throw InternalError("more devices in stages than the topology has");
-  }
-  return groups;
 }
 
 }  // namespace pipesim

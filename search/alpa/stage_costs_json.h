@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "search/planners/stage_partition.h"
+#include "search/alpa/stage_partition.h"
 
 namespace pipesim {
 

@@ -1,4 +1,4 @@
-#include "search/planners/stage_costs_json.h"
+#include "search/alpa/stage_costs_json.h"
 
 #include <fmt/format.h>
 

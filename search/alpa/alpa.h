@@ -7,25 +7,27 @@
 #include <vector>
 
 #include "costmodel/cost_model.h"
-#include "search/pipelines/pipelined_strategy.h"
-#include "search/planners/stage_partition.h"
+#include "search/alpa/stage_clusters.h"
+#include "search/alpa/stage_partition.h"
+#include "taskgraph/plan/plan.h"
 
 namespace pipesim {
 
 /// Stages on meshes, as Alpa's dynamic program chose them. They are not placed on devices yet.
 struct AlpaPlan {
   StagePartition partition;              ///< of `options`
-  std::vector<StageOption> options;      ///< a config is the number of devices in a row
+  std::vector<StageOption> options;      ///< without `splits`, a config is the number of devices in a row
   std::vector<std::int32_t> cluster_of;  ///< by operator
+  /// By stage of the partition: the configs of its operators (others have some config too) on the first
+  /// devices of the topology. None: stages are split in rows.
+  std::vector<Strategy> splits;
+  bool proven = false;  ///< each of the splits has the least sum of all
 };
 
-/// The numbers of devices that a stage may have: powers of two within a node, a whole node, and several whole
-/// nodes.
-std::vector<std::int64_t> submesh_sizes(const Topology& topology);
-
-/// Plans a pipeline as Alpa does (Zheng et al., OSDI 2022, sections 5 and 6): clusters of operators, and a
-/// dynamic program over runs of clusters on submeshes. Costs of stages come from the simulator. The whole
-/// model runs on each submesh, data-parallel or in rows of tensor-parallel devices. A stage takes the time
+/// Plans a pipeline as Alpa does (Zheng et al., OSDI 2022, sections 5 and 6), but with the splits that people
+/// use: clusters of operators, and a dynamic program over runs of clusters on submeshes. Costs of stages come
+/// from the simulator. The whole model runs on each submesh, data-parallel or in rows of tensor-parallel
+/// devices. A stage takes the time
 /// that its clusters add to one microbatch there, plus its share of the synchronisation of gradients. The
 /// transfer of its outputs to the next submesh counts too, which Alpa leaves out. Where copies divide state,
 /// a stage takes no less than what every microbatch gathers and reduces keeps its busiest link. Memory of a
@@ -35,20 +37,21 @@ std::vector<std::int64_t> submesh_sizes(const Topology& topology);
 /// of one microbatch. With selective recompute they are all but those of attention, plus the largest
 /// attention's once.
 ///
-/// `looked_at` is called with the number of devices after every submesh. Nothing when no pipeline fits.
+/// `looked_at` is called with the number of devices after every submesh. See partitions_of().
 /// `plan`: optimizer, types and microbatches. `schedule`: the schedule that the stages are for. It limits the
 /// stages (no two may use a weight of which each has versions, see inseparable_layers(); see
 /// partition_for()), but does not change their costs.
-std::optional<AlpaPlan> alpa(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& plan,
-                             std::int32_t clusters, const std::function<void(std::int64_t)>& looked_at,
-                             const std::string& schedule = "1f1b");
+std::vector<AlpaPlan> alpa(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& plan,
+                           std::int32_t clusters, const std::function<void(std::int64_t)>& looked_at,
+                           const std::string& schedule = "1f1b");
+
+/// The best partition if stages of less than a node hand on inside it, and another if the best is another
+/// where they hand on to other nodes; without splits. None when no partition fits.
+std::vector<AlpaPlan> partitions_of(const StageProblem& problem, const StageClusters& clusters,
+                                    const std::string& schedule);
 
 /// Calls partition_stages(). For a schedule that goes both ways it requires an even number of stages with
 /// equally many devices: opposite stages can then take each other's microbatches.
 std::optional<StagePartition> partition_for(const std::string& schedule, const StageProblem& problem);
-
-/// Devices for stages of these sizes. Large stages come first, each inside a node with enough free devices,
-/// else on whole nodes. The sizes may add up to at most the topology's devices.
-std::vector<StageGroup> place_submeshes(const Topology& topology, const std::vector<std::int64_t>& sizes);
 
 }  // namespace pipesim

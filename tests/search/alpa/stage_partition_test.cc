@@ -1,4 +1,4 @@
-#include "search/planners/stage_partition.h"
+#include "search/alpa/stage_partition.h"
 
 #include <gmock/gmock.h>
 

@@ -1,0 +1,141 @@
+#include "search/alpa/solved_stages.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+
+#include "models/zoo/zoo.h"
+#include "search/alpa/submeshes.h"
+#include "search/intra/check_answer.h"
+#include "search/planners/planner.h"
+#include "topologies/presets/presets.h"
+
+namespace pipesim {
+namespace {
+
+using testing::Ge;
+
+Topology with_device_memory(const char* name, std::int64_t bytes) {
+  TopologyParts parts = make_topology(name).parts();
+  for (DeviceKind& kind : parts.kinds) {
+    kind.memory_overhead = {};
+    if (bytes > 0) kind.memory = Bytes(bytes);
+  }
+  return Topology(std::move(parts));
+}
+
+struct StagesCase {
+  StagesCase(const char* model, Topology t, std::int32_t microbatches)
+      : graph(make_zoo_model(model)), topology(std::move(t)), costs(topology) {
+    options.microbatches = microbatches;
+    options.optimizer = Optimizer::Adam;
+    settings.schedules = {"1f1b"};
+    settings.layers = 4;
+  }
+  [[nodiscard]] PlanRequest request() const {
+    return {graph, costs, options, {}, {}, settings, [](std::string_view) {}};
+  }
+  [[nodiscard]] Evaluation score(const PlannedPipeline& planned) const {
+    return Evaluator(planned.graph, costs, planned.options).score(planned.strategy);
+  }
+
+  OperatorGraph graph;
+  Topology topology;
+  CostModel costs;
+  PlanOptions options;
+  PlannerSettings settings;
+};
+
+// All answers of a run of clusters on a submesh, with everything planned: the least sum that leaves memory
+// for so many stages behind.
+double least_of_all(const StagesCase& c, const StageClusters& clusters, const StageOption& option,
+                    std::int64_t successors) {
+  StageMesh mesh;
+  for (std::int64_t d = 0; d < option.devices; ++d) mesh.devices.emplace_back(static_cast<std::size_t>(d));
+  const Pipeline one_stage{"1f1b", std::vector<std::int32_t>(c.graph.operators().size(), 0)};
+  IntraCosts costs(c.graph, c.costs, c.options, mesh.devices,
+                   {staged_strategy(c.graph, c.topology, one_stage, {mesh}).strategy}, 100);
+  costs.plan_all();
+  std::vector<bool> inside;
+  for (const std::int32_t cluster : clusters.cluster_of())
+    inside.push_back(option.first <= cluster && cluster <= option.last);
+  const AdditiveCounts part = costs.counts_of(inside);
+  const Bytes usable = c.topology.usable_memory(
+      DeviceId(0), clusters.communicators(option.devices, std::min<std::int64_t>(2, option.devices)));
+  const IntraInstance instance = costs.instance(part, successors + 1, usable);
+  double least = 1e300;
+  IntraAnswer answer(instance.nodes.size(), 0);
+  for (;;) {
+    const CheckedAnswer checked = check_answer(instance, answer);
+    if (checked.feasible()) least = std::min(least, IntraCosts::seconds_of(checked.cost));
+    std::size_t node = 0;
+    while (node < answer.size() && ++answer[node] == instance.nodes[node].cost.size()) answer[node++] = 0;
+    if (node == answer.size()) return least;
+  }
+}
+
+TEST(SolvedStages, AreTheBestSplitsOfTheirOperators) {
+  constexpr const char* kMlp = "mlp:batch=16,layers=2,features=64,hidden=256,classes=16";
+  constexpr std::int32_t kClusters = 2;
+  int looked_at = 0;
+  for (const std::int64_t memory : {std::int64_t{0}, std::int64_t{1'000'000}}) {
+    const StagesCase c(kMlp, with_device_memory("levels:4@10GB/s@5us", memory), 4);
+    SolvedStages stages(c.graph, c.costs, c.options, kClusters, "1f1b");
+    const StageClusters clusters(c.graph, c.costs, kClusters, "1f1b");
+    const std::vector<AlpaPlan> plans = stages.plans(Bytes(0), {});
+    ASSERT_FALSE(plans.empty());
+    for (const StageOption& option : plans.front().options) {
+      const std::int64_t successors =
+          std::min<std::int64_t>(option.most_successors, kClusters - 1 - option.last);
+      const double least = least_of_all(c, clusters, option, successors);
+      const double sum =
+          option.time.value -
+          clusters.transfer_time(option.devices, static_cast<std::size_t>(option.last), NextStage::InNode)
+              .value;
+      EXPECT_NEAR(sum, least, 1e-9 * least)
+          << option.first << " to " << option.last << " on " << option.devices;
+      ++looked_at;
+    }
+  }
+  EXPECT_THAT(looked_at, Ge(12));
+}
+
+// It may be no slower than the best rows; on these models it is faster.
+TEST(SolvedStages, AreFasterThanRows) {
+  struct Model {
+    const char *name, *topology;
+  };
+  for (const Model& m : {Model{"alexnet:batch=64", "levels:4@10GB/s@5us,2@1GB/s@20us"},
+                         Model{"gpt:batch=8,layers=4,hidden=256,heads=4,vocab=4096,sequence=64",
+                               "levels:4@10GB/s@5us,2@1GB/s@20us"}}) {
+    SCOPED_TRACE(m.name);
+    const StagesCase c(m.name, with_device_memory(m.topology, 0), 4);
+    const PlannedPipeline planned = propose_alpa(c.request());
+    EXPECT_FALSE(illegal(planned.graph, planned.strategy, planned.options, c.topology));
+    const Evaluation found = c.score(planned);
+    EXPECT_TRUE(found.feasible());
+    std::optional<Nanoseconds> rows;
+    for (const AlpaPlan& plan : alpa(c.graph, c.costs, c.options, c.settings.layers, {})) {
+      std::vector<std::int64_t> sizes;
+      std::vector<std::int32_t> last;
+      for (const std::size_t s : plan.partition.stages) {
+        sizes.push_back(plan.options[s].devices);
+        last.push_back(plan.options[s].last);
+      }
+      std::vector<StageMesh> meshes;
+      const std::vector<StageGroup> groups = place_submeshes(c.topology, sizes);
+      for (std::size_t s = 0; s < groups.size(); ++s)
+        meshes.push_back({groups[s], plan.options[plan.partition.stages[s]].config});
+      const Evaluation of_rows = c.score(PlannedPipeline(
+          c.request(),
+          staged_strategy(c.graph, c.topology, {"1f1b", stages_of_layers(plan.cluster_of, last)}, meshes)));
+      rows = std::min(rows.value_or(of_rows.time), of_rows.time);
+    }
+    ASSERT_TRUE(rows);
+    EXPECT_THAT(found.time, Le(*rows));
+    EXPECT_LT(found.time, *rows);
+  }
+}
+
+}  // namespace
+}  // namespace pipesim
