@@ -10,16 +10,6 @@ namespace pipesim {
 
 namespace {
 
-// The low word of a transfer's key, which its plan alone decides. `index`: of the task within the plan.
-std::uint64_t transfer_key_low(const CommunicationTask& task, std::uint64_t index,
-                               std::uint64_t num_devices) {
-  const auto from = static_cast<std::uint64_t>(task.group.front().value);
-  const auto to = static_cast<std::uint64_t>(task.group.back().value);
-  const std::uint64_t shift = task.kind == Collective::Send ? (to + num_devices - from) % num_devices : 0;
-  return static_cast<std::uint64_t>(task.round) << 60 | (shift & 0xFFFFF) << 40 | (from & 0xFFFFF) << 20 |
-         (index & 0xFFFFF);
-}
-
 void append_rounded(const std::vector<LaneHold>& lanes, Nanoseconds duration, std::vector<LaneUse>& out) {
   for (const LaneHold& l : lanes) out.push_back(rounded(l, duration));
 }
@@ -82,6 +72,7 @@ class PlanWriter {
       CommunicationTask& task = out_.tasks.emplace_back();
       task.kind = step.kind;
       task.round = step.round;
+      task.turn = step.turn;
       task.piece = static_cast<std::int32_t>(p);
       task.pieces = static_cast<std::int32_t>(pieces);
       task.step = number;
@@ -129,7 +120,8 @@ PlanExpansion expansion_of(const std::vector<CommunicationTask>& tasks, std::siz
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     const CommunicationTask& t = tasks[i];
     const auto number = static_cast<std::int32_t>(i);
-    out.tasks.push_back({transfer_key_low(t, i, num_devices), t.duration, t.lanes.data(), t.lanes.size()});
+    out.tasks.push_back({transfer_key_low(t.kind, t.round, t.turn, t.group, i, num_devices), t.duration,
+                         t.lanes.data(), t.lanes.size()});
     for (const DeviceId d : contributors(t.kind, t.group)) out.contributions.push_back({number, d, t.term});
     for (const DeviceId d : receivers(t.kind, t.group)) out.arrivals.push_back({number, d});
     for (const std::int32_t before : t.after) out.waits.push_back({before, number});
@@ -372,9 +364,9 @@ bool take_times(PricedTask& task, const PricedTask& from) {
 
 bool same_tasks(const CommunicationPlan& a, const CommunicationPlan& b) {
   const auto same = [](const CommunicationTask& s, const CommunicationTask& t) {
-    return s.kind == t.kind && s.round == t.round && s.piece == t.piece && s.pieces == t.pieces &&
-           s.step == t.step && s.term == t.term && s.size == t.size && std::ranges::equal(s.group, t.group) &&
-           std::ranges::equal(s.after, t.after);
+    return s.kind == t.kind && s.round == t.round && s.turn == t.turn && s.piece == t.piece &&
+           s.pieces == t.pieces && s.step == t.step && s.term == t.term && s.size == t.size &&
+           std::ranges::equal(s.group, t.group) && std::ranges::equal(s.after, t.after);
   };
   return a.term_by_term == b.term_by_term && a.local == b.local && std::ranges::equal(a.tasks, b.tasks, same);
 }

@@ -32,6 +32,7 @@ std::vector<LaneUse> added_up(std::span<const LaneUse> uses, std::size_t num_lan
 struct CommunicationTask {
   Collective kind = Collective::Send;
   std::int32_t round = 0;
+  std::int32_t turn = RedistributionStep::no_turn;
   std::int32_t piece = 0, pieces = 1;  ///< this task moves part number `piece` of its step's data
   std::int32_t step = 0;               ///< index of its step in the redistribution
   std::int32_t term = -1;              ///< the term whose data it takes; −1: all terms

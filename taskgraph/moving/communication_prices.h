@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "costmodel/cost_model.h"
+#include "taskgraph/links/network_cuts.h"
 #include "taskgraph/moving/communicators.h"
-#include "taskgraph/moving/network_cuts.h"
 
 namespace pipesim {
 

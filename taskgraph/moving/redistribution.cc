@@ -1,12 +1,14 @@
 #include "taskgraph/moving/redistribution.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <tuple>
 #include <utility>
 
 #include "taskgraph/moving/box_cuts.h"
+#include "taskgraph/moving/redistribution_between_meshes.h"
 #include "taskgraph/moving/redistribution_candidates.h"
 
 namespace pipesim {
@@ -193,8 +195,8 @@ std::vector<RedistributionWant> wants_of(const Layout& to) {
 // By device, the steps of a component that bring it data; in the order of rounds.
 using ArrivedSteps = std::map<DeviceId, std::vector<std::int32_t>>;
 
-// A step waits for those of earlier rounds from which its contributors have data. The steps are in the order
-// of components and rounds.
+}  // namespace
+
 void link_rounds(std::vector<RedistributionStep>& steps) {
   if (std::ranges::none_of(steps, [](const RedistributionStep& s) { return s.round > 0; })) return;
   ArrivedSteps arrived;
@@ -217,7 +219,16 @@ void link_rounds(std::vector<RedistributionStep>& steps) {
   }
 }
 
-}  // namespace
+std::uint64_t transfer_key_low(Collective kind, std::int32_t round, std::int32_t turn,
+                               std::span<const DeviceId> group, std::uint64_t index,
+                               std::uint64_t num_devices) {
+  const auto from = static_cast<std::uint64_t>(group.front().value);
+  const auto to = static_cast<std::uint64_t>(group.back().value);
+  const std::uint64_t shift = kind == Collective::Send ? (to + num_devices - from) % num_devices : 0;
+  const std::uint64_t place = turn == RedistributionStep::no_turn ? shift : static_cast<std::uint64_t>(turn);
+  return static_cast<std::uint64_t>(round) << 60 | (place & 0xFFFFF) << 40 | (from & 0xFFFFF) << 20 |
+         (index & 0xFFFFF);
+}
 
 std::optional<std::vector<RedistributionStep>> plan_steps(const Layout& from, const Layout& to,
                                                           const std::vector<bool>& peeled,
@@ -249,6 +260,9 @@ std::optional<Redistribution> redistribution(const Layout& from, const Layout& t
   result.local = local_devices(from, to);
   result.peeled = peeled_addends(from, to);
   if (from == to && from.num_addends() == 1) return result;
+  const bool meshes = between_meshes(from, to);
+  // Another way may take less where those that are compared first take too long.
+  if (meshes) setting.most = Seconds(std::numeric_limits<double>::infinity());
   auto steps = plan_steps(from, to, result.peeled, setting);
   if (!steps) return std::nullopt;
   result.steps = std::move(*steps);
@@ -258,6 +272,10 @@ std::optional<Redistribution> redistribution(const Layout& from, const Layout& t
   if (!std::is_sorted(result.steps.begin(), result.steps.end(), earlier))
     std::stable_sort(result.steps.begin(), result.steps.end(), earlier);
   link_rounds(result.steps);
+  if (meshes) {
+    if (auto faster = faster_between_meshes(result.steps, from, to, setting))
+      result.steps = std::move(*faster);
+  }
   return result;
 }
 

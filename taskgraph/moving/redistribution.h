@@ -19,8 +19,12 @@ std::span<const DeviceId> receivers(Collective kind, std::span<const DeviceId> g
 /// One collective or message of a redistribution.
 struct RedistributionStep {
   Collective kind = Collective::Send;
-  std::int32_t round = 0;           ///< steps of a round may run at the same time
-  std::int32_t component = 0;       ///< steps of different components have nothing to do with each other
+  std::int32_t round = 0;      ///< steps of a round may run at the same time
+  std::int32_t component = 0;  ///< steps of different components have nothing to do with each other
+  /// Place among the steps of a round that are ready at the same time; none: collectives first, then sends in
+  /// rounds in which no two devices send to the same one.
+  std::int32_t turn = no_turn;
+  static constexpr std::int32_t no_turn = -1;
   std::vector<DeviceId> group;      ///< ascending where the order means nothing
   std::int64_t elements = 0;        ///< the size as costmodel counts it (bytes_on_links)
   std::int32_t addend = 0;          ///< of a send
@@ -54,7 +58,9 @@ struct Redistribution {
 /// 3). First the addends that every destination already holds are peeled off. The rest is divided into
 /// connected components of overlapping boxes. Each component is moved by a recognised collective, by a chain
 /// of collectives, scatter-then-sum, broadcast, reduce, reduce-first, share-then-gather or direct sends: the
-/// candidate with the least (time, rounds, place in this list). Collectives are used without comparison, and
+/// candidate with the least (time, rounds, place in this list). Between sets of devices that have none in
+/// common, all components together may go another way or in another order (redistribution_between_meshes.h).
+/// Collectives are used without comparison, and
 /// where all-to-alls alone move no more than sends, or scatter-then-sum half as much, only chains and that
 /// are compared. Addends of `from` that lie in the same places must be merged already (sum_of). Pure and
 /// deterministic.
@@ -69,6 +75,12 @@ std::optional<Redistribution> redistribute_within(Seconds most, const Layout& fr
 /// Time of all steps, round after round, with nothing else on the links.
 Seconds estimated_time(const Redistribution& redistribution, std::int64_t element_bytes,
                        CommunicationPrices& prices);
+
+/// The low word of the key of a step's task, by which tasks that are ready at the same time are ordered.
+/// `index`: of the task within its plan.
+std::uint64_t transfer_key_low(Collective kind, std::int32_t round, std::int32_t turn,
+                               std::span<const DeviceId> group, std::uint64_t index,
+                               std::uint64_t num_devices);
 
 /// True when every piece of `box` lies in one of `held`.
 bool covered(const Box& box, std::span<const Box> held);

@@ -60,33 +60,6 @@ struct Shape {
       lanes;  // [lane][part]: disjoint sets of devices that hold one copy of every part
 };
 
-// Seeds are the copies of the first part; every other part gives the unused copy nearest to the seed, ties by
-// id. Empty if copies are unequal or a device holds two parts.
-std::vector<std::vector<DeviceId>> lanes_of(const std::vector<RedistributionPart>& parts,
-                                            const CommunicationPrices& prices) {
-  const std::size_t copies = parts.front().devices.size();
-  std::vector<DeviceId> used;
-  for (const RedistributionPart& p : parts) {
-    if (p.devices.size() != copies) return {};
-    used.insert(used.end(), p.devices.begin(), p.devices.end());
-  }
-  std::ranges::sort(used);
-  if (std::ranges::adjacent_find(used) != used.end()) return {};
-  std::vector<std::vector<DeviceId>> lanes;
-  for (const DeviceId seed : parts.front().devices) lanes.push_back({seed});
-  for (std::size_t p = 1; p < parts.size(); ++p) {
-    std::vector<DeviceId> free = parts[p].devices;
-    for (std::vector<DeviceId>& lane : lanes) {
-      const auto nearest = std::min_element(free.begin(), free.end(), [&](DeviceId a, DeviceId b) {
-        return std::pair(prices.distance(lane[0], a), a) < std::pair(prices.distance(lane[0], b), b);
-      });
-      lane.push_back(*nearest);
-      free.erase(nearest);
-    }
-  }
-  return lanes;
-}
-
 Shape::Shape(const RedistributionComponent& c, const CommunicationPrices& prices) {
   std::vector<Box> wants;
   wants.reserve(c.wants.size());
@@ -308,53 +281,6 @@ std::optional<Steps> reduce_first(const RedistributionComponent& c, const Shape&
   return steps;
 }
 
-// Where devices hold an addend of one box each, and as many of them want each of its parts: groups in which
-// each part is wanted once scatter their sums, and what those hold that want the same is summed. So gradients
-// of state that only some of the copies divide come together.
-std::optional<Steps> scatter_then_sum(const RedistributionComponent& c, const Shape& shape,
-                                      const RedistributionSetting& setting) {
-  if (setting.nested || setting.first_round > 0 || !shape.one_want_each || !shape.regular)
-    return std::nullopt;
-  if (shape.boxes.size() != 1 || shape.lanes.size() != 1 || c.wants.size() < 2) return std::nullopt;
-  const std::size_t copies = c.wants[0].devices.size();
-  if (copies < 2 || copies * c.wants.size() != c.parts.size()) return std::nullopt;
-  std::vector<std::pair<DeviceId, std::int32_t>> addend_of;
-  for (std::size_t p = 0; p < c.parts.size(); ++p)
-    addend_of.emplace_back(shape.lanes[0][p], c.parts[p].addend);
-  std::ranges::sort(addend_of);
-  const auto addend = [&](DeviceId d) {
-    const auto at = std::ranges::lower_bound(addend_of, d, {}, &std::pair<DeviceId, std::int32_t>::first);
-    return at != addend_of.end() && at->first == d ? std::optional(at->second) : std::nullopt;
-  };
-  std::vector<Box> boxes;
-  std::vector<RedistributionPart> wanted;  // as parts of which devices hold copies
-  for (const RedistributionWant& w : c.wants) {
-    if (w.devices.size() != copies || !w.box.inside(shape.boxes[0])) return std::nullopt;
-    if (!std::ranges::all_of(w.devices, [&](DeviceId d) { return addend(d).has_value(); }))
-      return std::nullopt;
-    boxes.push_back(w.box);
-    wanted.push_back({w.box, 0, w.devices});
-  }
-  if (!slice_dim(boxes, shape.bounds)) return std::nullopt;
-  Steps steps;
-  for (const std::vector<DeviceId>& group : lanes_of(wanted, setting.prices)) {
-    std::vector<Member> members;
-    for (std::size_t w = 0; w < group.size(); ++w)
-      members.push_back({group[w], shape.bounds, c.wants[w].box, *addend(group[w])});
-    steps.push_back(
-        step(Collective::ReduceScatter, sorted(group), shape.bounds.elements(), setting.first_round));
-    add_members(steps.back(), members, setting.contents);
-  }
-  for (const RedistributionWant& w : c.wants) {
-    std::vector<Member> members;
-    for (const DeviceId d : w.devices)
-      members.push_back({d, w.box, w.box, RedistributionStep::brought_addends});
-    steps.push_back(step(Collective::AllReduce, w.devices, w.box.elements(), setting.first_round + 1));
-    add_members(steps.back(), members, setting.contents);
-  }
-  return steps;
-}
-
 // One share of its wanted box for every device, or nothing where boxes can't be shared out evenly.
 std::optional<RedistributionComponent> shares_of(const RedistributionComponent& c, const Shape& shape,
                                                  const RedistributionSetting& setting) {
@@ -454,6 +380,31 @@ std::int64_t elements_of_sends(const RedistributionComponent& c, const Shape& sh
 
 }  // namespace
 
+std::vector<std::vector<DeviceId>> lanes_of(const std::vector<RedistributionPart>& parts,
+                                            const CommunicationPrices& prices) {
+  const std::size_t copies = parts.front().devices.size();
+  std::vector<DeviceId> used;
+  for (const RedistributionPart& p : parts) {
+    if (p.devices.size() != copies) return {};
+    used.insert(used.end(), p.devices.begin(), p.devices.end());
+  }
+  std::ranges::sort(used);
+  if (std::ranges::adjacent_find(used) != used.end()) return {};
+  std::vector<std::vector<DeviceId>> lanes;
+  for (const DeviceId seed : parts.front().devices) lanes.push_back({seed});
+  for (std::size_t p = 1; p < parts.size(); ++p) {
+    std::vector<DeviceId> free = parts[p].devices;
+    for (std::vector<DeviceId>& lane : lanes) {
+      const auto nearest = std::min_element(free.begin(), free.end(), [&](DeviceId a, DeviceId b) {
+        return std::pair(prices.distance(lane[0], a), a) < std::pair(prices.distance(lane[0], b), b);
+      });
+      lane.push_back(*nearest);
+      free.erase(nearest);
+    }
+  }
+  return lanes;
+}
+
 Seconds time_of_steps(std::span<const RedistributionStep> steps, std::int64_t element_bytes,
                       CommunicationPrices& prices) {
   std::int32_t first = INT32_MAX, last = -1;
@@ -508,7 +459,7 @@ std::optional<Steps> cheapest_steps(const RedistributionComponent& component,
       certain = certain || (in_one_round(steps) && elements_on_links(steps) <= sent);
       cheapest.consider(std::move(steps));
     }
-    if (std::optional<Steps> steps = scatter_then_sum(component, shape, setting)) {
+    if (std::optional<Steps> steps = scatter_then_sum(component, shape.lanes, setting)) {
       certain = certain || 2 * elements_on_links(*steps) <= sent;
       cheapest.consider(std::move(steps));
     }

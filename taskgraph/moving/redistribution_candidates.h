@@ -76,6 +76,24 @@ std::vector<std::vector<RedistributionStep>> composed_steps(const Redistribution
                                                             std::span<const std::vector<DeviceId>> lanes,
                                                             const RedistributionSetting& setting);
 
+/// Fills RedistributionStep::after: a step waits for those of earlier rounds of its component from which its
+/// contributors have data. The steps are in the order of components and rounds.
+void link_rounds(std::vector<RedistributionStep>& steps);
+
+/// Where devices hold an addend of one box each, and as many of them want each of its parts: groups in which
+/// each part is wanted once scatter their sums, and what those hold that want the same is summed. So
+/// gradients of state that only some of the copies divide come together. `lanes`: as for composed_steps(). No
+/// device wants two boxes.
+std::optional<std::vector<RedistributionStep>> scatter_then_sum(const RedistributionComponent& component,
+                                                                std::span<const std::vector<DeviceId>> lanes,
+                                                                const RedistributionSetting& setting);
+
+/// Disjoint sets of devices that hold one copy of every part, in the order of the parts: by copy of the first
+/// part, of every other part the unused copy nearest to it, ties by id. Empty if copies are unequal or a
+/// device holds two parts.
+std::vector<std::vector<DeviceId>> lanes_of(const std::vector<RedistributionPart>& parts,
+                                            const CommunicationPrices& prices);
+
 /// A lower bound of the time of direct sends.
 Seconds least_time_of_sends(const RedistributionComponent& component, const RedistributionSetting& setting);
 

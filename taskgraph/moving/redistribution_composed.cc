@@ -4,6 +4,7 @@
 #include <tuple>
 #include <utility>
 
+#include "taskgraph/moving/box_cuts.h"
 #include "taskgraph/moving/redistribution_candidates.h"
 
 namespace pipesim {
@@ -351,6 +352,63 @@ std::vector<std::vector<RedistributionStep>> composed_steps(const Redistribution
   for (const Cutting& cutting : CuttingFinder(component, lanes).find())
     ways.push_back(CuttingSteps(cutting, setting).list());
   return ways;
+}
+
+std::optional<std::vector<RedistributionStep>> scatter_then_sum(const RedistributionComponent& component,
+                                                                std::span<const std::vector<DeviceId>> lanes,
+                                                                const RedistributionSetting& setting) {
+  const std::vector<RedistributionPart>& parts = component.parts;
+  const std::vector<RedistributionWant>& wants = component.wants;
+  if (setting.nested || setting.first_round > 0 || lanes.size() != 1 || wants.size() < 2) return std::nullopt;
+  if (parts.front().box != parts.back().box) return std::nullopt;
+  const std::size_t copies = wants[0].devices.size();
+  if (copies < 2 || copies * wants.size() != parts.size()) return std::nullopt;
+  std::vector<std::pair<DeviceId, std::int32_t>> addend_of;
+  for (std::size_t p = 0; p < parts.size(); ++p) addend_of.emplace_back(lanes[0][p], parts[p].addend);
+  std::ranges::sort(addend_of);
+  const auto addend = [&](DeviceId d) {
+    const auto at = std::ranges::lower_bound(addend_of, d, {}, &std::pair<DeviceId, std::int32_t>::first);
+    return at != addend_of.end() && at->first == d ? std::optional(at->second) : std::nullopt;
+  };
+  std::vector<Box> boxes;
+  std::vector<RedistributionPart> wanted;  // as parts of which devices hold copies
+  for (const RedistributionWant& w : wants) {
+    if (w.devices.size() != copies || !w.box.inside(parts.front().box)) return std::nullopt;
+    if (!std::ranges::all_of(w.devices, [&](DeviceId d) { return addend(d).has_value(); }))
+      return std::nullopt;
+    boxes.push_back(w.box);
+    wanted.push_back({w.box, 0, w.devices});
+  }
+  const Box whole = bounds_of(boxes);
+  if (!slice_dim(boxes, whole)) return std::nullopt;
+  std::vector<RedistributionStep> steps;
+  const auto add = [&](Collective kind, std::int32_t round, const Box& given,
+                       std::vector<std::pair<DeviceId, Box>> gets, auto addend_given) {
+    RedistributionStep& s = steps.emplace_back();
+    s.kind = kind;
+    s.round = setting.first_round + round;
+    s.elements = given.elements();
+    std::ranges::sort(gets, {}, &std::pair<DeviceId, Box>::first);
+    for (const auto& [device, box] : gets) {
+      s.group.push_back(device);
+      if (setting.contents == StepContents::LeaveOut) continue;
+      s.gives.emplace_back(given);
+      s.gets.emplace_back(box);
+      s.gives_addend.push_back(addend_given(device));
+    }
+  };
+  for (const std::vector<DeviceId>& group : lanes_of(wanted, setting.prices)) {
+    std::vector<std::pair<DeviceId, Box>> gets;
+    for (std::size_t w = 0; w < group.size(); ++w) gets.emplace_back(group[w], wants[w].box);
+    add(Collective::ReduceScatter, 0, whole, std::move(gets), [&](DeviceId d) { return *addend(d); });
+  }
+  for (const RedistributionWant& w : wants) {
+    std::vector<std::pair<DeviceId, Box>> gets;
+    for (const DeviceId d : w.devices) gets.emplace_back(d, w.box);
+    add(Collective::AllReduce, 1, w.box, std::move(gets),
+        [](DeviceId) { return RedistributionStep::brought_addends; });
+  }
+  return steps;
 }
 
 }  // namespace pipesim

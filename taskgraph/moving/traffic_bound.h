@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
+#include "taskgraph/links/network_cuts.h"
 #include "taskgraph/moving/layout.h"
-#include "taskgraph/moving/network_cuts.h"
 
 namespace pipesim {
 

@@ -72,6 +72,21 @@ inline GridLayout random_grid(Rng& rng, const std::vector<std::int64_t>& shape, 
   return grid;
 }
 
+/// Two grids without addends on devices of their own.
+inline std::pair<GridLayout, GridLayout> random_grids_apart(Rng& rng, const std::vector<std::int64_t>& shape,
+                                                            std::size_t devices) {
+  GridLayout from = random_grid(rng, shape, devices / 2, false),
+             to = random_grid(rng, shape, devices / 2, false);
+  const std::vector<DeviceId> any = random_devices(rng, devices, devices);
+  const bool in_order = rng.below(2) == 0;  // each on neighbours
+  const auto place = [&](GridLayout& grid, std::size_t first) {
+    for (DeviceId& d : grid.devices) d = in_order ? DeviceId(first + d.index()) : any[first + d.index()];
+  };
+  place(from, 0);
+  place(to, devices / 2);
+  return {from, to};
+}
+
 /// Devices as a mesh, the last axis fastest. An axis cuts a dimension of the tensor, copies it, or makes
 /// addends of it.
 struct MeshLayout {

@@ -204,6 +204,27 @@ TEST(DataMovement, BringsItThroughComposedCollectivesToo) {
   });
 }
 
+TEST(DataMovement, BringsItBetweenMeshesInAnyWay) {
+  const Topology topologies[] = {make_topology("p100-4x4"), make_topology("levels:3@20GB/s,2@5GB/s,2@1GB/s"),
+                                 make_topology("levels:4@20GB/s,4@1GB/s")};
+  const CostModel models[] = {CostModel(topologies[0]), CostModel(topologies[1]), CostModel(topologies[2])};
+  int with_turns = 0;
+  for_each_seed(1000, [&](Rng& rng) {
+    CommunicationPrices prices(models[rng.below(3)]);
+    const std::vector<std::int64_t> shape = random_shape(rng);
+    const auto [from, to] = random_grids_apart(rng, shape, prices.topology().num_devices());
+    const std::int64_t element = std::int64_t{4} << 12 * rng.below(3);
+    std::vector<Layout::Piece> wanted = to.pieces();
+    if (rng.below(4) == 0) wanted = grown(wanted, shape, 1, false);
+    check_values(Layout(from.pieces()), Layout(wanted), element, prices);
+    const Redistribution r = redistribute(Layout(from.pieces()), Layout(wanted), element, prices);
+    with_turns += !r.steps.empty() && r.steps.front().turn != RedistributionStep::no_turn ? 1 : 0;
+  });
+  if (std::getenv("PIPESIM_TEST_SEED") == nullptr) {
+    EXPECT_GT(with_turns, sanitized ? 10 : 50);
+  }
+}
+
 TEST(DataMovement, LeavesElementsWithoutAddendZero) {
   const Topology topology = make_topology("p100-4x4");
   const CostModel costs(topology);

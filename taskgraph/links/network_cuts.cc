@@ -1,4 +1,4 @@
-#include "taskgraph/moving/network_cuts.h"
+#include "taskgraph/links/network_cuts.h"
 
 #include <algorithm>
 
