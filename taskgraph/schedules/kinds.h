@@ -11,6 +11,7 @@ namespace pipesim {
 // One function for each file of this folder; schedule.cc lists them.
 ScheduleKind gpipe_schedule();
 ScheduleKind one_forward_one_backward_schedule();
+ScheduleKind eager_schedule();
 ScheduleKind interleaved_schedule();
 ScheduleKind zero_bubble_h1_schedule();
 ScheduleKind zero_bubble_h2_schedule();

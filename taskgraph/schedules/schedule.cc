@@ -55,13 +55,21 @@ NamedSchedule named(std::string_view written) {
 }  // namespace
 
 std::span<const ScheduleKind> schedule_kinds() {
-  static const std::array kinds{gpipe_schedule(),           one_forward_one_backward_schedule(),
-                                interleaved_schedule(),     zero_bubble_h1_schedule(),
-                                zero_bubble_h2_schedule(),  automatic_zero_bubble_schedule(),
-                                zero_bubble_v_schedule(),   dual_pipe_v_schedule(),
-                                pipedream_schedule(),       pipedream_vertical_sync_schedule(),
-                                double_buffered_schedule(), chimera_schedule(),
-                                dual_pipe_schedule(),       inference_schedule()};
+  static const std::array kinds{gpipe_schedule(),
+                                one_forward_one_backward_schedule(),
+                                eager_schedule(),
+                                interleaved_schedule(),
+                                zero_bubble_h1_schedule(),
+                                zero_bubble_h2_schedule(),
+                                automatic_zero_bubble_schedule(),
+                                zero_bubble_v_schedule(),
+                                dual_pipe_v_schedule(),
+                                pipedream_schedule(),
+                                pipedream_vertical_sync_schedule(),
+                                double_buffered_schedule(),
+                                chimera_schedule(),
+                                dual_pipe_schedule(),
+                                inference_schedule()};
   return kinds;
 }
 

@@ -72,7 +72,8 @@ TEST_P(Score, IsWhatAllMicrobatchesTake) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Schedules, Score,
-                         testing::Values("gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "zb-v"),
+                         testing::Values("gpipe", "1f1b", "eager-1f1b", "interleaved", "zb-h1", "zb-h2",
+                                         "zb-v"),
                          [](const auto& instance) {
                            std::string name = instance.param;
                            std::erase(name, '-');

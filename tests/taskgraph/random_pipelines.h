@@ -32,7 +32,8 @@ struct RandomPipeline {
 /// A legal pipeline of up to four groups of devices: the operators in order, cut anywhere; random schedule,
 /// microbatches, groups and configs inside the groups.
 inline RandomPipeline random_pipeline(const OperatorGraph& graph, Rng& rng, const Topology& topology) {
-  constexpr std::array<const char*, 5> kSchedules{"gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2"};
+  constexpr std::array<const char*, 6> kSchedules{"gpipe",       "1f1b",  "eager-1f1b",
+                                                  "interleaved", "zb-h1", "zb-h2"};
   const std::size_t n = graph.operators().size(), devices = topology.num_devices();
   for (;;) {
     const std::size_t groups = 1 + rng.below(std::min<std::size_t>({4, n, devices}));

@@ -21,7 +21,7 @@ TEST(EstimatedRate, IsTold) {
   const OperatorGraph graph = make_zoo_model(small_models[0]);
   const Topology topology = make_topology("levels:2@10GB/s,3@0.1GB/s");
   const CostModel costs(topology);
-  for_each_seed(150, [&](Rng& rng) {
+  for_each_seed(1000, [&](Rng& rng) {
     RandomPipeline p = random_pipeline(graph, rng, topology);
     p.options.pipeline->schedule = rng.below(2) == 0 ? "pipedream" : "2bw";
     if (illegal(graph, p.strategy, p.options, topology)) return;

@@ -203,8 +203,8 @@ TEST(RecipeSpace, EveryRecipeCanBeExpanded) {
     made.apply_to(options);
     EXPECT_EQ(illegal(graph, made.strategy, options, c.topology), std::nullopt) << recipe.str();
   });
-  EXPECT_THAT(schedules, testing::ElementsAre("1f1b", "chimera", "dualpipe", "dualpipe-v", "gpipe",
-                                              "interleaved", "none", "zb-h1", "zb-h2", "zb-v"));
+  EXPECT_THAT(schedules, testing::ElementsAre("1f1b", "chimera", "dualpipe", "dualpipe-v", "eager-1f1b",
+                                              "gpipe", "interleaved", "none", "zb-h1", "zb-h2", "zb-v"));
 }
 
 TEST(RecipeSpace, KeepsToConditions) {

@@ -200,8 +200,8 @@ TEST(Folding, TakesReplicasAndTheirPartsForOneDevice) {
     for (const auto& [name, least] : {std::pair("dgx-a100:2", 6.0), std::pair("p100-4x4", 1.9),
                                       std::pair("levels:4@100GB/s,4@5GB/s", 1.9)}) {
       const Topology topology = make_topology(name);
-      for (const char* schedule : {"1f1b", "interleaved", "gpipe", "zb-h1", "zb-h2", "zb-auto:2", "zb-v",
-                                   "dualpipe-v", "chimera", "dualpipe"}) {
+      for (const char* schedule : {"1f1b", "eager-1f1b", "interleaved", "gpipe", "zb-h1", "zb-h2",
+                                   "zb-auto:2", "zb-v", "dualpipe-v", "chimera", "dualpipe"}) {
         SCOPED_TRACE(fmt::format("{} on {}, {}", model, name, schedule));
         EXPECT_THAT(folded_to(graph, topology, plan_in_both(graph, {4, 2, 2}, schedule)), Ge(least));
       }

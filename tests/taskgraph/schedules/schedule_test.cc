@@ -60,7 +60,7 @@ TEST(Schedules, RunEveryStepOnceWhereItsStageIs) {
 
 TEST(Schedules, GPipeAndEarlyBackwardHaveEqualBubbles) {
   for_each_pipeline_shape([](std::int32_t devices, std::int32_t microbatches, const PassTimes& times) {
-    for (const char* name : {"gpipe", "1f1b"}) {
+    for (const char* name : {"gpipe", "1f1b", "eager-1f1b"}) {
       const PipelineSchedule schedule = made_schedule(name, devices, microbatches);
       EXPECT_EQ(SimulatedSchedule(schedule, times).bubble(times), (devices - 1) * times.all()) << name;
     }
@@ -73,6 +73,9 @@ TEST(Schedules, HoldWhatTheirFormulasSay) {
     const std::vector<std::int32_t> early = in_flight(made_schedule("1f1b", devices, microbatches));
     for (std::int32_t d = 0; d < devices; ++d)
       EXPECT_EQ(early[static_cast<std::size_t>(d)], std::min(devices - d, microbatches));
+    const std::vector<std::int32_t> eager = in_flight(made_schedule("eager-1f1b", devices, microbatches));
+    for (std::int32_t d = 0; d < devices; ++d)
+      EXPECT_EQ(eager[static_cast<std::size_t>(d)], std::min(2 * (devices - d) - 1, microbatches));
     EXPECT_THAT(in_flight(made_schedule("zb-h1", devices, microbatches)),
                 Each(Eq(std::min(devices, microbatches))));
     EXPECT_THAT(in_flight(made_schedule("zb-h2", devices, microbatches)),
@@ -82,6 +85,25 @@ TEST(Schedules, HoldWhatTheirFormulasSay) {
     EXPECT_THAT(two_ways, Each(Le(devices)));
     EXPECT_EQ(*std::ranges::min_element(two_ways), devices / 2 + 1);
   });
+}
+
+// A microbatch may be on its way to the next stage and another on its way back for as long as a stage
+// computes on one, and no stage waits but at the ends. Under 1f1b every stage waits for every microbatch.
+TEST(Schedules, EagerOnesOverlapTransfersWithCompute) {
+  for (std::int32_t devices = 2; devices <= 6; ++devices) {
+    for (const PassTimes& times : kPassTimes) {
+      const auto makespan = [&](const char* name, Nanoseconds transfer) {
+        const PipelineSchedule schedule = made_schedule(name, devices, 32);
+        return SimulatedSchedule(schedule, times, transfer).timeline.makespan;
+      };
+      EXPECT_EQ(makespan("eager-1f1b", 0), makespan("1f1b", 0));
+      for (Nanoseconds transfer = 1; transfer <= 2 * times.all(); ++transfer)
+        EXPECT_LT(makespan("eager-1f1b", transfer), makespan("1f1b", transfer));
+      const Nanoseconds slow = times.all() / 2, ends = 2 * (devices - 1) * slow;
+      EXPECT_EQ(makespan("eager-1f1b", slow), makespan("1f1b", 0) + ends);
+      EXPECT_GT(makespan("1f1b", slow), makespan("1f1b", 0) + 2 * ends);
+    }
+  }
 }
 
 TEST(Schedules, StagesGoRoundTheDevicesOrLieInAV) {

@@ -27,9 +27,10 @@ struct PassTimes {
   [[nodiscard]] Nanoseconds all() const { return forward + input + weight; }
 };
 
-/// A schedule of equal stages without transfers, as the engine runs it.
+/// A schedule of equal stages as the engine runs it. `transfer`: how long data are on their way from one
+/// stage to the next, where any number may be at once.
 struct SimulatedSchedule {
-  SimulatedSchedule(PipelineSchedule steps_by_device, const PassTimes& times)
+  SimulatedSchedule(PipelineSchedule steps_by_device, const PassTimes& times, Nanoseconds transfer = 0)
       : schedule(std::move(steps_by_device)) {
     TaskDag dag;
     std::map<std::tuple<bool, std::int32_t, std::int32_t>, TaskId> forward_or_input;
@@ -47,8 +48,12 @@ struct SimulatedSchedule {
       for (const PipelineStep& s : steps) last = std::max(last, s.stage);
     }
     const auto wait = [&](bool forward, const PipelineStep& s, std::int32_t stage, TaskId task) {
-      if (stage >= 0 && stage <= last)
-        dag.add_edge(forward_or_input.at({forward, s.microbatch, stage}), task);
+      if (stage < 0 || stage > last) return;
+      const TaskId before = forward_or_input.at({forward, s.microbatch, stage});
+      if (transfer == 0 || stage == s.stage) return dag.add_edge(before, task);
+      const TaskId on_its_way = dag.add_task({1, dag.num_tasks()}, transfer, LaneId());
+      dag.add_edge(before, on_its_way);
+      dag.add_edge(on_its_way, task);
     };
     std::size_t next = 0;
     for (const std::vector<PipelineStep>& steps : schedule) {
