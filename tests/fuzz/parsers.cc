@@ -20,7 +20,7 @@
 #include "costmodel/database.h"
 #include "models/import_profile.h"
 #include "models/model_json.h"
-#include "search/intra/read_instance.h"
+#include "search/intra/files/read_instance.h"
 #include "search/intra/solve.h"
 #include "search/joint/joint_json.h"
 #include "search/mcmc/search_state_json.h"

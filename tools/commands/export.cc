@@ -8,7 +8,7 @@
 
 #include "search/additive/intra_costs.h"
 #include "search/evaluator.h"
-#include "search/intra/read_instance.h"
+#include "search/intra/files/read_instance.h"
 #include "sim/base/errors.h"
 #include "sim/base/files.h"
 #include "tools/cli/command.h"

@@ -11,7 +11,7 @@
 #include <ostream>
 
 #include "search/intra/check_answer.h"
-#include "search/intra/read_instance.h"
+#include "search/intra/files/read_instance.h"
 #include "search/stopwatch.h"
 #include "sim/base/cores.h"
 #include "sim/base/deadline.h"

@@ -8,21 +8,12 @@
 #include "search/intra/check_answer.h"
 #include "search/planners/planner.h"
 #include "sim/base/errors.h"
-#include "topologies/presets/presets.h"
+#include "tests/search/limited_memory.h"
 
 namespace pipesim {
 namespace {
 
 using testing::HasSubstr;
-
-Topology with_memory(const char* name, std::int64_t bytes) {
-  TopologyParts parts = make_topology(name).parts();
-  for (DeviceKind& kind : parts.kinds) {
-    kind.memory_overhead = {};
-    if (bytes > 0) kind.memory = Bytes(bytes);
-  }
-  return Topology(std::move(parts));
-}
 
 struct IntraCase {
   IntraCase(const char* model, Topology t, std::int32_t microbatches = 1)

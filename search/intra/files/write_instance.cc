@@ -1,6 +1,6 @@
 #include <nlohmann/json.hpp>
 
-#include "search/intra/read_instance.h"
+#include "search/intra/files/read_instance.h"
 
 namespace pipesim {
 

@@ -1,4 +1,4 @@
-#include "search/intra/read_instance.h"
+#include "search/intra/files/read_instance.h"
 
 #include <gmock/gmock.h>
 
