@@ -13,7 +13,7 @@
 namespace pipesim {
 namespace {
 
-constexpr std::uint64_t kRounds = 2;       // of the solver, where elimination needs too much memory
+constexpr std::uint64_t kRoundsOfSum = 2;  // of the solver, where elimination needs too much memory
 constexpr int kMostPlannings = 10;         // of planning what a solution moves and solving again
 constexpr std::int64_t kMostPlans = 1500;  // of 64 devices, after which bounds must do
 constexpr double kNear = 1.1;              // of the best
@@ -27,7 +27,7 @@ constexpr std::array<double, 4> kUnitShares{0, 0.8, 0.5, 0.25};
 
 IntraAnswer answer_of(const IntraInstance& instance) {
   IntraSettings settings;
-  settings.rounds = kRounds;
+  settings.rounds = kRoundsOfSum;
   IntraSolution solution = solve(instance, settings);
   stop_if_late();
   if (!solution.found) throw InternalError("a sum without limits has no least choice");

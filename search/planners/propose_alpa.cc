@@ -71,6 +71,17 @@ Bytes shortage_of(const PlanRequest& request, const PlannedPipeline& planned) {
   return largest_shortage(peaks, request.topology());
 }
 
+// Nothing where no schedule suits splits that differ from stage to stage.
+std::optional<PlannedPipeline> planned_if_legal(const PlanRequest& request, const AlpaPlan& plan) {
+  try {
+    return planned_of(request, plan, false);
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const InputError&) {
+    return std::nullopt;
+  }
+}
+
 // Sums do not know what passes need while they run: the more is spared.
 constexpr int kMostSpares = 3;
 
@@ -84,7 +95,9 @@ std::optional<PlannedPipeline> propose_solved(const PlanRequest& request) {
     for (const AlpaPlan& plan : stages.plans(spare, [&](std::int64_t devices) {
            request.status(fmt::format("solved stages on {}", counted(devices, "device")));
          })) {
-      PlannedPipeline planned = planned_of(request, plan, false);
+      std::optional<PlannedPipeline> made = planned_if_legal(request, plan);
+      if (!made) continue;
+      PlannedPipeline& planned = *made;
       planned.note = fmt::format(
           "compute, transfers and synchronisation of each stage's splits add up to {}",
           plan.proven ? "the least of all, proven" : "little, but not all are proven to be the least");

@@ -13,7 +13,7 @@ namespace pipesim {
 namespace {
 
 // What is not solved by then is told with its gap.
-constexpr std::uint64_t kRounds = 60;
+constexpr std::uint64_t kRoundsToProve = 60;
 // Sums do not know what passes need while they run; a limit that is lower by what was lacking does.
 constexpr int kMostLimits = 10;
 
@@ -36,7 +36,7 @@ PlannedPipeline propose_intra(const PlanRequest& request) {
   IntraCosts costs(request.graph, request.costs, request.options);
   PlannedSolving how;
   how.settings.threads = static_cast<std::size_t>(std::max(1, request.settings.threads));
-  how.settings.rounds = kRounds;
+  how.settings.rounds = kRoundsToProve;
   Bytes limit = costs.usable();
   for (int tried = 0; tried < kMostLimits && costs.least_held() <= limit; ++tried) {
     const IntraSolution solution = costs.solve_planned(costs.all(), 1, limit, how, [&](std::int64_t planned) {

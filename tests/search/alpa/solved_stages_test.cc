@@ -70,7 +70,7 @@ TEST(SolvedStages, AreTheBestSplitsOfTheirOperators) {
   constexpr std::int32_t kClusters = 2;
   int looked_at = 0;
   for (const std::int64_t memory : {std::int64_t{0}, std::int64_t{1'000'000}}) {
-    const StagesCase c(kMlp, with_memory("levels:4@10GB/s@5us", memory), 4);
+    const StagesCase c(kMlp, with_device_memory("levels:4@10GB/s@5us", memory), 4);
     SolvedStages stages(c.graph, c.costs, c.options, kClusters, "1f1b");
     const StageClusters clusters(c.graph, c.costs, kClusters, "1f1b");
     const std::vector<AlpaPlan> plans = stages.plans(Bytes(0), {});
@@ -100,7 +100,7 @@ TEST(SolvedStages, AreFasterThanRows) {
                          Model{"gpt:batch=8,layers=4,hidden=256,heads=4,vocab=4096,sequence=64",
                                "levels:4@10GB/s@5us,2@1GB/s@20us"}}) {
     SCOPED_TRACE(m.name);
-    const StagesCase c(m.name, with_memory(m.topology, 0), 4);
+    const StagesCase c(m.name, with_device_memory(m.topology, 0), 4);
     const PlannedPipeline planned = propose_alpa(c.request());
     EXPECT_FALSE(illegal(planned.graph, planned.strategy, planned.options, c.topology));
     const Evaluation found = c.score(planned);

@@ -52,7 +52,7 @@ constexpr const char* kNetwork = "levels:2@10GB/s@5us,2@1GB/s@20us";
 
 TEST(Intra, FindsTheLeastSumOfAllChoices) {
   for (const std::int32_t microbatches : {1, 4}) {
-    const IntraCase c(kMlp, with_memory(kNetwork, 0), microbatches);
+    const IntraCase c(kMlp, with_device_memory(kNetwork, 0), microbatches);
     const PlannedPipeline planned = c.plan();
     ASSERT_TRUE(planned.objective);
     EXPECT_NEAR(planned.objective->value, least_sum_of_all(c), 1e-9 * planned.objective->value);
@@ -65,17 +65,17 @@ TEST(Intra, FindsTheLeastSumOfAllChoices) {
 // Copies of all weights no longer fit, so weights are divided, at a price.
 TEST(Intra, KeepsWithinMemory) {
   constexpr const char* kWide = "mlp:batch=64,layers=2,features=1024,hidden=2048,classes=16";
-  const IntraCase roomy(kWide, with_memory(kNetwork, 0));
+  const IntraCase roomy(kWide, with_device_memory(kNetwork, 0));
   const PlannedPipeline free = roomy.plan();
   Evaluator evaluator(roomy.graph, roomy.costs, roomy.options);
   std::vector<DeviceMemory> peaks;
   evaluator.score(evaluator.contents().bind(free.strategy), peaks);
   const std::int64_t needs = std::ranges::max(peaks, {}, &DeviceMemory::peak).peak.value;
-  const IntraCase tight(kWide, with_memory(kNetwork, needs * 7 / 10));
+  const IntraCase tight(kWide, with_device_memory(kNetwork, needs * 7 / 10));
   const PlannedPipeline kept = tight.plan();
   EXPECT_TRUE(kept.scored->feasible());
   EXPECT_GT(kept.objective->value, free.objective->value);
-  const IntraCase hopeless(kWide, with_memory(kNetwork, 2'000'000));
+  const IntraCase hopeless(kWide, with_device_memory(kNetwork, 2'000'000));
   try {
     (void)hopeless.plan();
     ADD_FAILURE() << "a plan in 2 MB";
