@@ -151,6 +151,8 @@ bool PlannerTurns::ask_planner(const Planner& planner, std::int32_t microbatches
                      std::move(planned.meshes),
                      {}};
       plan.scheduled = plan.pipeline.num_stages() == 1;
+      plan.own =
+          own_configs(planned.graph, request_.topology(), plan.pipeline, plan.meshes, planned.strategy);
       return Contest::Found{std::move(plan)};
     });
   };

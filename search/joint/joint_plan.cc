@@ -37,11 +37,20 @@ JointPlan joint_plan(const OperatorGraph& graph, const Topology& topology, std::
     };
     if (std::ranges::none_of(plan.meshes, has_them)) plan.meshes.push_back({group, 1});
   }
-  const Strategy plain = staged_strategy(graph, topology, plan.pipeline, plan.meshes).strategy;
-  for (std::size_t i = 0; i < strategy.size(); ++i) {
-    if (strategy[i] != plain[i]) plan.own.emplace(static_cast<std::int32_t>(i), strategy[i]);
-  }
+  plan.own = own_configs(graph, topology, plan.pipeline, plan.meshes, strategy);
   return plan;
+}
+
+std::map<std::int32_t, ParallelConfig> own_configs(const OperatorGraph& graph, const Topology& topology,
+                                                   const Pipeline& pipeline,
+                                                   const std::vector<StageMesh>& meshes,
+                                                   const Strategy& strategy) {
+  std::map<std::int32_t, ParallelConfig> own;
+  const Strategy plain = staged_strategy(graph, topology, pipeline, meshes).strategy;
+  for (std::size_t i = 0; i < strategy.size(); ++i) {
+    if (strategy[i] != plain[i]) own.emplace(static_cast<std::int32_t>(i), strategy[i]);
+  }
+  return own;
 }
 
 }  // namespace pipesim
