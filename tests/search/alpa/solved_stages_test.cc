@@ -6,14 +6,15 @@
 
 #include "models/zoo/zoo.h"
 #include "search/alpa/submeshes.h"
-#include "search/intra/check_answer.h"
 #include "search/planners/planner.h"
+#include "tests/search/intra/random_instance.h"
 #include "tests/search/limited_memory.h"
 
 namespace pipesim {
 namespace {
 
 using testing::Ge;
+using testing::Le;
 
 struct StagesCase {
   StagesCase(const char* model, Topology t, std::int32_t microbatches)
@@ -54,15 +55,7 @@ double least_of_all(const StagesCase& c, const StageClusters& clusters, const St
   const Bytes usable = c.topology.usable_memory(
       DeviceId(0), clusters.communicators(option.devices, std::min<std::int64_t>(2, option.devices)));
   const IntraInstance instance = costs.instance(part, successors + 1, usable);
-  double least = 1e300;
-  IntraAnswer answer(instance.nodes.size(), 0);
-  for (;;) {
-    const CheckedAnswer checked = check_answer(instance, answer);
-    if (checked.feasible()) least = std::min(least, IntraCosts::seconds_of(checked.cost));
-    std::size_t node = 0;
-    while (node < answer.size() && ++answer[node] == instance.nodes[node].cost.size()) answer[node++] = 0;
-    if (node == answer.size()) return least;
-  }
+  return IntraCosts::seconds_of(least_cost(instance).value());
 }
 
 TEST(SolvedStages, AreTheBestSplitsOfTheirOperators) {

@@ -5,9 +5,9 @@
 
 #include "models/zoo/zoo.h"
 #include "search/additive/intra_costs.h"
-#include "search/intra/check_answer.h"
 #include "search/planners/planner.h"
 #include "sim/base/errors.h"
+#include "tests/search/intra/random_instance.h"
 #include "tests/search/limited_memory.h"
 
 namespace pipesim {
@@ -35,16 +35,8 @@ struct IntraCase {
 double least_sum_of_all(const IntraCase& c) {
   IntraCosts costs(c.graph, c.costs, c.options);
   costs.plan_all();
-  const IntraInstance instance = costs.instance(costs.usable());
-  double least = 1e300;
-  IntraAnswer answer(instance.nodes.size(), 0);
-  for (;;) {
-    const CheckedAnswer checked = check_answer(instance, answer);
-    if (checked.feasible()) least = std::min(least, IntraCosts::seconds_of(checked.cost));
-    std::size_t node = 0;
-    while (node < answer.size() && ++answer[node] == instance.nodes[node].cost.size()) answer[node++] = 0;
-    if (node == answer.size()) return least * c.options.microbatches;
-  }
+  const WideCost least = least_cost(costs.instance(costs.usable())).value();
+  return IntraCosts::seconds_of(least) * c.options.microbatches;
 }
 
 constexpr const char* kMlp = "mlp:batch=64,layers=1,features=256,hidden=256,classes=16";
