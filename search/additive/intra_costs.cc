@@ -100,7 +100,10 @@ IntraSolution IntraCosts::solve_planned(const AdditiveCounts& part, std::int64_t
     IntraSolution solution = solve(narrowed, settings);
     const bool whole = settings.rounds == how.settings.rounds || solution.proven;
     const bool planned = !solution.found || !additive_.plan(solution.answer, part);
-    if (whole && planned) return solution;
+    if (whole && planned) {
+      const bool found_better = solution.found && (!best.found || solution.cost <= best.cost);
+      return found_better || !best.found ? solution : best;
+    }
     settings.rounds = planned ? how.settings.rounds : first_rounds;
     if (!solution.found) continue;
     if (!planned) known = instance(part, in_flight, limit);
