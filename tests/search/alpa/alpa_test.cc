@@ -12,6 +12,7 @@
 #include "models/zoo/zoo.h"
 #include "search/alpa/submeshes.h"
 #include "search/evaluator.h"
+#include "tests/search/alpa/placed_rows.h"
 #include "tests/seeds.h"
 #include "topologies/presets/presets.h"
 
@@ -139,21 +140,6 @@ TEST(Alpa, RunsMoreMicrobatchesWhereAttentionRunsAgain) {
     EXPECT_GT(2 * selective[i].most_successors, 3 * none[i].most_successors);
 }
 
-PipelinedStrategy placed(const OperatorGraph& graph, const Topology& topology, const AlpaPlan& plan,
-                         const std::string& schedule) {
-  std::vector<StageMesh> meshes;
-  std::vector<std::int64_t> sizes;
-  std::vector<std::int32_t> last_layers;
-  for (const std::size_t number : plan.partition.stages) {
-    sizes.push_back(plan.options[number].devices);
-    last_layers.push_back(plan.options[number].last);
-    meshes.push_back({{}, plan.options[number].config});
-  }
-  const std::vector<StageGroup> groups = place_submeshes(topology, sizes);
-  for (std::size_t s = 0; s < groups.size(); ++s) meshes[s].devices = groups[s];
-  return staged_strategy(graph, topology, {schedule, stages_of_layers(plan.cluster_of, last_layers)}, meshes);
-}
-
 // The whole partition's time is near what the simulator says of the plan, and its stages use all devices.
 TEST(Alpa, PredictsItsPlanRoughly) {
   const OperatorGraph graph =
@@ -168,7 +154,7 @@ TEST(Alpa, PredictsItsPlanRoughly) {
         alpa(graph, costs, options, 8, [&](std::int64_t devices) { looked_at.push_back(devices); });
     ASSERT_FALSE(plan.empty()) << name;
     EXPECT_EQ(looked_at, submesh_sizes(topology));
-    PipelinedStrategy made = placed(graph, topology, plan.front(), "1f1b");
+    PipelinedStrategy made = placed_rows(graph, topology, plan.front(), "1f1b");
     std::size_t used = 0;
     for (const StageMesh& mesh : made.meshes) used += mesh.devices.size();
     EXPECT_EQ(used, 4);
@@ -202,7 +188,7 @@ TEST(Alpa, PlansWhatItsScheduleAllows) {
     for (const char* schedule : {"1f1b", "chimera", "pipedream", "2bw"}) {
       const auto plan = alpa(graph, costs, options, 5, nullptr, schedule);
       ASSERT_FALSE(plan.empty()) << system << " " << schedule;
-      PipelinedStrategy made = placed(graph, topology, plan.front(), schedule);
+      PipelinedStrategy made = placed_rows(graph, topology, plan.front(), schedule);
       stages.insert(made.pipeline.num_stages());
       options.pipeline = std::move(made.pipeline);
       EXPECT_EQ(illegal(graph, made.strategy, options, topology), std::nullopt) << system << " " << schedule;

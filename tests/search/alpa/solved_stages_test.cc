@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "models/zoo/zoo.h"
-#include "search/alpa/submeshes.h"
 #include "search/planners/planner.h"
+#include "tests/search/alpa/placed_rows.h"
 #include "tests/search/intra/random_instance.h"
 #include "tests/search/limited_memory.h"
 
@@ -99,19 +99,8 @@ TEST(SolvedStages, AreFasterThanRows) {
     EXPECT_TRUE(found.feasible());
     std::optional<Nanoseconds> rows;
     for (const AlpaPlan& plan : alpa(c.graph, c.costs, c.options, c.settings.layers, {})) {
-      std::vector<std::int64_t> sizes;
-      std::vector<std::int32_t> last;
-      for (const std::size_t s : plan.partition.stages) {
-        sizes.push_back(plan.options[s].devices);
-        last.push_back(plan.options[s].last);
-      }
-      std::vector<StageMesh> meshes;
-      const std::vector<StageGroup> groups = place_submeshes(c.topology, sizes);
-      for (std::size_t s = 0; s < groups.size(); ++s)
-        meshes.push_back({groups[s], plan.options[plan.partition.stages[s]].config});
-      const Evaluation of_rows = c.score(PlannedPipeline(
-          c.request(),
-          staged_strategy(c.graph, c.topology, {"1f1b", stages_of_layers(plan.cluster_of, last)}, meshes)));
+      const Evaluation of_rows =
+          c.score(PlannedPipeline(c.request(), placed_rows(c.graph, c.topology, plan, "1f1b")));
       rows = std::min(rows.value_or(of_rows.time), of_rows.time);
     }
     ASSERT_TRUE(rows);
