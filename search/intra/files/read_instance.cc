@@ -337,9 +337,27 @@ class InstanceReader : public RowReader {
     }
     for (std::size_t e = 0; e < ends_.size(); ++e)
       add_edge(instance, "/edges", "/edges", e, ends_[e], std::move(tables_[e]));
+    keep_few_decimals(instance);
     for (std::size_t e = 0; e < forbidden_ends_.size(); ++e)
       add_edge(instance, "/forbid", "/forbid", e, forbidden_ends_[e], std::move(forbidden_[e]));
     return instance;
+  }
+
+  // Sums of smaller numbers stay exact in the solver.
+  static void keep_few_decimals(IntraInstance& instance) {
+    const auto each_cost = [&](auto visit) {
+      for (IntraInstance::Node& node : instance.nodes) std::ranges::for_each(node.cost, visit);
+      for (IntraInstance::Edge& edge : instance.edges) std::ranges::for_each(edge.cost, visit);
+    };
+    constexpr std::int64_t kTen = 10;
+    bool even = true;
+    for (auto parts = static_cast<std::int64_t>(kPartsOfAlpasCost); parts > 1;) {
+      each_cost([&](const std::int64_t& cost) { even = even && (cost >= kForbidden || cost % kTen == 0); });
+      if (!even) return;
+      each_cost([](std::int64_t& cost) { cost /= cost < kForbidden ? kTen : 1; });
+      parts /= kTen;
+      instance.unit = 1 / static_cast<double>(parts);
+    }
   }
 
   std::vector<std::int64_t> row_, pair_;

@@ -69,12 +69,14 @@ TEST(IntraReader, ReadsWhatAlpaMerged) {
   const IntraInstance instance =
       instance_of(R"({"desc": "x", "node_cost": [[0.5, 2.0], [1]], "edges": [[0, 1, [10.01, 0]]],)"
                   R"( "forbid": [[1, 0, [0, 1]]], "optimum": 10.51})");
-  EXPECT_THAT(instance.nodes[0].cost, ElementsAre(500'000, 2'000'000));
+  EXPECT_THAT(instance.nodes[0].cost, ElementsAre(50, 200));
   ASSERT_EQ(instance.edges.size(), 2U);
-  EXPECT_THAT(instance.edges[0].cost, ElementsAre(10'010'000, 0));
+  EXPECT_THAT(instance.edges[0].cost, ElementsAre(1001, 0));
   EXPECT_THAT(instance.edges[1].cost, ElementsAre(0, kForbidden));
   EXPECT_EQ(instance.edges[1].a, 1U);
-  EXPECT_EQ(instance.unit, 1e-6);
+  EXPECT_EQ(instance.unit, 0.01);  // no cost has more decimals
+  EXPECT_EQ(instance_of(R"({"node_cost": [[7.0], [30]], "edges": []})").unit, 1);
+  EXPECT_EQ(instance_of(R"({"node_cost": [[0.1234567], [1]], "edges": []})").nodes[0].cost[0], 123'457);
 }
 
 TEST(IntraReader, SaysWhereWhatAndWhatIsAllowed) {
