@@ -201,7 +201,7 @@ struct Shares {
 Shares expect_below_simulation(std::uint64_t seeds, const Runtime& runtime, std::set<std::string>& schedules,
                                const std::vector<BoundCase>& cases = bound_cases()) {
   Shares shares;
-  for_each_seed(seeds, [&](Rng& rng) {
+  for_each_seed(sanitized ? seeds / 4 : seeds, [&](Rng& rng) {
     const BoundCase& c = cases[rng.below(cases.size())];
     SimulatedPick bounded(c, runtime, rng);
     const RecipeBound simulated = bounded.simulated();
