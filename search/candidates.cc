@@ -6,6 +6,7 @@
 #include <map>
 
 #include "sim/base/deadline.h"
+#include "sim/base/errors.h"
 
 namespace pipesim {
 namespace {
@@ -57,6 +58,19 @@ class SplitEnumerator {
   CandidateSet::Split split_;
 };
 
+// Whether these parts of a split, slowest first, are each a product of adjacent axes of a mesh.
+bool follows_axes(const CandidateSet::Split& split, const MeshAxes& mesh) {
+  std::vector<std::int32_t> parts = split.degrees;
+  parts.insert(split.replicas_fastest ? parts.end() : parts.begin(), split.replicas);
+  auto axis = mesh.begin();
+  for (const std::int32_t part : parts) {
+    std::int32_t product = 1;
+    while (product < part && axis != mesh.end()) product *= *axis++;
+    if (product != part) return false;
+  }
+  return true;
+}
+
 // What the legal degrees depend on.
 std::string split_signature(const Operator& op) {
   std::string text;
@@ -93,6 +107,18 @@ CandidateSet::CandidateSet(const OperatorGraph& graph, const Topology& topology)
 CandidateSet::CandidateSet(const OperatorGraph& graph, const Topology& topology,
                            std::vector<DeviceList> lists)
     : graph_(graph), topology_(topology), lists_(std::move(lists)) {
+  sort_by_size();
+}
+
+CandidateSet::CandidateSet(const OperatorGraph& graph, const Topology& topology, MeshAxes mesh)
+    : graph_(graph), topology_(topology), mesh_(std::move(mesh)) {
+  std::size_t devices = 1;
+  for (const std::int32_t size : mesh_) devices *= static_cast<std::size_t>(size);
+  if (devices != topology.num_devices())
+    throw InputError(fmt::format("a mesh of {} has {} devices, allowed for {}: {}", fmt::join(mesh_, "x"),
+                                 devices, topology.name(), topology.num_devices()));
+  lists_.push_back({"all devices", {}});
+  for (std::size_t d = 0; d < devices; ++d) lists_.back().devices.emplace_back(d);
   sort_by_size();
 }
 
@@ -164,6 +190,8 @@ void CandidateSet::enumerate(OperatorId op) {
   for (const SizeClass& size : sizes_) {
     splits.emplace_back();
     SplitEnumerator(graph_.op(op), splits.back()).run(size.shards);
+    if (!mesh_.empty())
+      std::erase_if(splits.back(), [&](const Split& split) { return !follows_axes(split, mesh_); });
     first.push_back(first.back() + splits.back().size() * size.lists.size());
   }
   splits_.push_back(std::move(splits));

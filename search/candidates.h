@@ -19,6 +19,9 @@ struct DeviceList {
   std::vector<DeviceId> devices;
 };
 
+/// Sizes of a mesh's axes: {8, 4}.
+using MeshAxes = std::vector<std::int32_t>;
+
 /// The configs that search algorithms draw from, shared by MCMC and exhaustive search: every legal way to
 /// split an operator over one of a fixed set of device lists. Plans written by hand may use any list.
 ///
@@ -31,6 +34,10 @@ class CandidateSet {
   CandidateSet(const OperatorGraph& graph, const Topology& topology);
   /// With these lists alone, each once.
   CandidateSet(const OperatorGraph& graph, const Topology& topology, std::vector<DeviceList> lists);
+  /// On all devices, as a mesh with axes of these sizes, the last one fastest: copies and degrees are each 1
+  /// or the product of adjacent axes, in the order in which shards take the devices. InputError where the
+  /// mesh has another number of devices.
+  CandidateSet(const OperatorGraph& graph, const Topology& topology, MeshAxes mesh);
 
   [[nodiscard]] const OperatorGraph& graph() const { return graph_; }
   [[nodiscard]] const Topology& topology() const { return topology_; }
@@ -85,6 +92,7 @@ class CandidateSet {
   const OperatorGraph& graph_;
   const Topology& topology_;
   std::vector<DeviceList> lists_;
+  MeshAxes mesh_;                                        // none: any split
   std::vector<SizeClass> sizes_;                         // ascending
   std::vector<std::vector<std::vector<Split>>> splits_;  // [operator's class][size class]
   std::vector<std::size_t> class_of_;  // operators with equal factors and uses share their splits

@@ -61,9 +61,9 @@ AdditiveCosts::AdditiveCosts(const ConfigSpace& space, const MoveUnits& units, E
     for (const Choice& from : units_[f.from].choices) {
       for (const Choice& to : units_[f.to].choices) {
         stop_if_late();
-        if (f.from != f.to) f.time.push_back({flow_time(f, from.config, to.config, false)});
+        if (f.from != f.to) f.time.push_back(flow_time(f, from.config, to.config, false));
       }
-      if (f.from == f.to) f.time.push_back({flow_time(f, from.config, from.config, false)});
+      if (f.from == f.to) f.time.push_back(flow_time(f, from.config, from.config, false));
     }
   }
 }
@@ -107,6 +107,11 @@ void AdditiveCosts::list_flows() {
   using Key =
       std::tuple<std::size_t, std::size_t, std::int32_t, std::int32_t, DataType, std::vector<std::int64_t>>;
   std::map<Key, std::size_t> known;
+  const Recomputation& again = evaluator_.contents().recomputation();
+  const auto keeps = [&](UseRef use) {
+    return evaluator_.contents().versions().trained() && !again.reads_again(use) &&
+           graph.op(use.op).uses[static_cast<std::size_t>(use.use)].read_in_backward();
+  };
   for (std::size_t t = 0; t < graph.tensors().size(); ++t) {
     const TensorId tensor(t);
     const UseRef producer = evaluator_.contents().backward().producing_use(tensor);
@@ -117,7 +122,14 @@ void AdditiveCosts::list_flows() {
       const std::int32_t input = graph.op(use.op).uses.size() > kFew ? 0 : use.use;
       Key key{from, to, producer.use, input, graph.tensor(tensor).type, graph.tensor(tensor).shape};
       const auto [it, is_new] = known.try_emplace(std::move(key), flows_.size());
-      if (is_new) flows_.push_back({from, to, tensor, producer, use, {}});
+      if (is_new)
+        flows_.push_back({from,
+                          to,
+                          tensor,
+                          producer,
+                          use,
+                          keeps(use) ? std::ranges::count_if(graph.consumers(tensor), keeps) : 0,
+                          {}});
       summands_[producer.op.index()].travels.push_back({it->second, use, tensor});
     }
   }
@@ -165,7 +177,7 @@ double AdditiveCosts::cost_alone(std::size_t unit, const Choice& choice) {
   double cost = compute_of(unit, choice, all_) + kSyncShare * sync_of(unit, choice, all_);
   for (std::size_t f = 0; f < flows_.size(); ++f) {
     if (flows_[f].from == unit && flows_[f].to == unit)
-      cost += all_.tensors[f] * flow_time(flows_[f], choice.config, choice.config, false);
+      cost += all_.tensors[f] * flow_time(flows_[f], choice.config, choice.config, false).seconds;
   }
   return cost;
 }
@@ -267,21 +279,23 @@ double AdditiveCosts::transfer_time(TensorId tensor, std::span<const LayoutId> t
   return seconds_of_plan(evaluator_.contents().transfer_plan(tensor, terms, target));
 }
 
-double AdditiveCosts::flow_time(const Flow& flow, std::size_t from_config, std::size_t to_config,
-                                bool planned) {
+AdditiveCosts::Time AdditiveCosts::flow_time(const Flow& flow, std::size_t from_config, std::size_t to_config,
+                                             bool planned) {
   const BoundOperator& maker = bind(flow.producer.op, from_config);
   const BoundOperator& user = bind(flow.consumer.op, to_config);
   const auto made = static_cast<std::size_t>(flow.producer.use),
              used = static_cast<std::size_t>(flow.consumer.use);
   const LayoutId data = maker.data_layout[made];
   const int runs = evaluator_.contents().recomputation().again(flow.consumer.op) ? 2 : 1;
-  double sum = runs * transfer_time(flow.tensor, std::span(&data, 1), user.data_layout[used], planned);
+  const double forward = transfer_time(flow.tensor, std::span(&data, 1), user.data_layout[used], planned);
+  Time time{runs * forward, planned};
+  if (forward > 0 && flow.keepers > 0) time.kept = kept_bytes(flow, data, user.data_layout[used], planned);
   const BackwardUses& backward = evaluator_.contents().backward();
   if (backward.has_backward(flow.tensor) && backward.makes_gradient(flow.consumer)) {
     const LayoutId gradient = user.gradient_layout[used];
-    sum += transfer_time(flow.tensor, std::span(&gradient, 1), maker.gradient_layout[made], planned);
+    time.seconds += transfer_time(flow.tensor, std::span(&gradient, 1), maker.gradient_layout[made], planned);
   }
-  return sum;
+  return time;
 }
 
 IntraInstance AdditiveCosts::instance(const AdditiveWeights& weights, const AdditiveCounts& part) const {
@@ -343,7 +357,7 @@ bool AdditiveCosts::plan(const std::vector<std::uint32_t>& choice, const Additiv
     const std::size_t from = choice[f.from], to = choice[f.to];
     Time& time = f.time[f.from == f.to ? from : from * units_[f.to].choices.size() + to];
     if (time.planned || part.tensors[i] == 0) continue;
-    time = {flow_time(f, units_[f.from].choices[from].config, units_[f.to].choices[to].config, true), true};
+    time = flow_time(f, units_[f.from].choices[from].config, units_[f.to].choices[to].config, true);
     any = true;
   }
   return any;
@@ -393,8 +407,8 @@ void AdditiveCosts::plan_all(const NarrowedChoices& within, const AdditiveCounts
       [&](std::size_t i, std::size_t from, std::size_t to, std::size_t entry) {
         stop_if_late();
         Flow& f = flows_[i];
-        f.time[entry] = {
-            flow_time(f, units_[f.from].choices[from].config, units_[f.to].choices[to].config, true), true};
+        f.time[entry] =
+            flow_time(f, units_[f.from].choices[from].config, units_[f.to].choices[to].config, true);
       });
 }
 

@@ -63,6 +63,11 @@ class AdditiveCosts {
   /// state; what operators make and keep for backward; and, once, what a layer holds that runs again or that
   /// gathered its weights: of the whole part where Recompute::Kind::Stage runs it again.
   [[nodiscard]] std::vector<std::vector<Bytes>> held(const AdditiveCounts& counts, std::int64_t in_flight);
+  /// [edge of instance()][as its costs], of a microbatch: bytes that backward reads, and that the consumer's
+  /// fullest device got; where several read a tensor, each counts its share. A lower bound until the transfer
+  /// is planned. held() has those within a unit.
+  [[nodiscard]] std::vector<std::vector<Bytes>> held_of_moves(const AdditiveCounts& counts,
+                                                              std::int64_t in_flight) const;
   /// Plans the transfers of a part under these choices (by unit); false when all of them were planned before.
   bool plan(const std::vector<std::uint32_t>& choice, const AdditiveCounts& counts);
   /// Plans the transfers of a part under all choices, and pairs of them, that are marked in its instance.
@@ -80,12 +85,14 @@ class AdditiveCosts {
   struct Time {
     double seconds = 0;
     bool planned = false;  // else it is a lower bound
+    Bytes kept = {};       // until backward, of what the consumer gets
   };
   // Tensors of one shape from one unit to another, or to itself.
   struct Flow {
     std::size_t from = 0, to = 0;
     TensorId tensor;  // one of them
     UseRef producer, consumer;
+    std::int64_t keepers = 0;  // consumers that keep what they get until backward; 0: this one does not
     std::vector<Time> time;  // of one: [choice of from · choices of to + choice of to]; to itself: [choice]
   };
   struct Held {
@@ -139,7 +146,8 @@ class AdditiveCosts {
   [[nodiscard]] Held held_of(OperatorId op, std::size_t config) const;
   [[nodiscard]] Held state_of(TensorId weight) const;
   double sync_time(std::size_t unit, TensorId weight, std::size_t config, bool planned);
-  double flow_time(const Flow& flow, std::size_t from_config, std::size_t to_config, bool planned);
+  Time flow_time(const Flow& flow, std::size_t from_config, std::size_t to_config, bool planned);
+  Bytes kept_bytes(const Flow& flow, LayoutId data, LayoutId needed, bool planned);
   double transfer_time(TensorId tensor, std::span<const LayoutId> terms, LayoutId target, bool planned);
   double least_time(TensorId tensor, TaskKind kind, std::span<const LayoutId> terms, LayoutId target);
 
@@ -153,7 +161,8 @@ class AdditiveCosts {
   std::vector<std::vector<std::size_t>> nodes_of_list_;  // [size class][list]
   BoundStrategy others_;  // what operators have while one unit's weights are looked at
   LeastTraffic least_;
-  std::map<std::vector<std::int64_t>, double> bounds_;  // by element size and layouts
+  std::map<std::vector<std::int64_t>, double> bounds_;           // by element size and layouts
+  std::map<std::pair<LayoutId, std::int64_t>, Bytes> smallest_;  // device's part, by element size
   std::int64_t planned_ = 0;
 };
 

@@ -1,8 +1,19 @@
 #include <algorithm>
+#include <map>
 
 #include "search/additive/additive_costs.h"
 
 namespace pipesim {
+namespace {
+
+Bytes smallest_part(const Layout& layout, std::int64_t element_bytes) {
+  std::map<DeviceId, std::int64_t> elements;
+  for (const LayoutEntry& e : layout.entries()) elements[e.device] += layout.box(e).elements();
+  const auto least = std::ranges::min_element(elements, {}, [](const auto& part) { return part.second; });
+  return Bytes(least == elements.end() ? 0 : least->second * element_bytes);
+}
+
+}  // namespace
 
 // What the device keeps that holds most of the operator: results that backward reads, and what else is saved,
 // unless forward runs again.
@@ -68,6 +79,35 @@ void AdditiveCosts::note_held(std::size_t unit, Choice& choice) {
     with_config(unit, w, choice.config, [&] { choice.held.push_back(state_of(w)); });
 }
 
+// Of what the consumer's fullest device gets.
+Bytes AdditiveCosts::kept_bytes(const Flow& flow, LayoutId data, LayoutId needed, bool planned) {
+  const PlanContents& contents = evaluator_.contents();
+  Bytes most;
+  if (planned) {
+    const CommunicationPlan& plan = contents.transfer_plan(flow.tensor, std::span(&data, 1), needed);
+    for (const auto& [device, bytes] : plan.received) most = std::max(most, bytes);
+  } else {
+    const std::int64_t element = contents.transfer_setting(flow.tensor).element_bytes;
+    const auto [known, is_new] = smallest_.try_emplace({needed, element});
+    if (is_new) known->second = smallest_part(contents.layouts()[needed], element);
+    most = known->second;
+  }
+  return Bytes(most.value / flow.keepers);
+}
+
+std::vector<std::vector<Bytes>> AdditiveCosts::held_of_moves(const AdditiveCounts& part,
+                                                             std::int64_t in_flight) const {
+  std::vector<std::vector<Bytes>> held;
+  for (std::size_t i = 0; i < flows_.size(); ++i) {
+    const Flow& f = flows_[i];
+    if (part.tensors[i] == 0 || f.from == f.to) continue;
+    held.emplace_back();
+    for (const Time& time : f.time)
+      held.back().push_back(in_flight * static_cast<std::int64_t>(part.tensors[i]) * time.kept);
+  }
+  return held;
+}
+
 std::vector<std::vector<Bytes>> AdditiveCosts::held(const AdditiveCounts& part, std::int64_t in_flight) {
   const bool all_again = evaluator_.contents().options().recompute.kind == Recompute::Kind::Stage;
   std::vector<std::vector<Bytes>> held(units_.size());
@@ -89,6 +129,12 @@ std::vector<std::vector<Bytes>> AdditiveCosts::held(const AdditiveCounts& part, 
       for (std::size_t w = 0; w < weights.size(); ++w) add(choice.held[operators.size() + w], weights[w]);
       held[u].push_back(sum);
     }
+  }
+  for (std::size_t i = 0; i < flows_.size(); ++i) {
+    const Flow& f = flows_[i];
+    const auto times = static_cast<std::int64_t>(part.tensors[i]);
+    for (std::size_t c = 0; times > 0 && f.from == f.to && c < f.time.size(); ++c)
+      held[f.from][c] += times * in_flight * f.time[c].kept;
   }
   return held;
 }

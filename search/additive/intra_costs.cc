@@ -1,7 +1,10 @@
 #include "search/additive/intra_costs.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "search/baselines/baselines.h"
 #include "search/intra/check_answer.h"
@@ -23,6 +26,23 @@ std::vector<Strategy> people_start_with(const OperatorGraph& graph, const CostMo
   return starts;
 }
 
+// Each operator as a whole on every device, which every mesh has.
+Strategy copied_everywhere(const CandidateSet& candidates) {
+  const OperatorGraph& graph = candidates.graph();
+  Strategy strategy;
+  for (std::size_t i = 0; i < graph.operators().size(); ++i) {
+    CandidateSet::Split whole{std::vector<std::int32_t>(graph.operators()[i].factors.size(), 1)};
+    whole.replicas = static_cast<std::int32_t>(candidates.topology().num_devices());
+    strategy.push_back(CandidateSet::place(whole, candidates.list(0, 0).devices));
+  }
+  return strategy;
+}
+
+CandidateSet candidates_on(const MeshAxes& mesh, const OperatorGraph& graph, const Topology& topology) {
+  if (mesh.empty()) return CandidateSet(graph, topology);
+  return CandidateSet(graph, topology, mesh);
+}
+
 std::vector<std::vector<std::size_t>> numbered_in(const ConfigSpace& space,
                                                   const std::vector<Strategy>& starts) {
   std::vector<std::vector<std::size_t>> numbers;
@@ -36,26 +56,28 @@ std::int64_t least_usage(const IntraInstance& instance) {
   return sum;
 }
 
-void forbid_others(IntraInstance& instance, const NarrowedChoices& within) {
-  const auto forbid = [](std::vector<std::int64_t>& costs, const std::vector<bool>& kept) {
-    for (std::size_t i = 0; i < costs.size(); ++i) {
-      if (!kept[i]) costs[i] = kForbidden;
-    }
-  };
-  for (std::size_t i = 0; i < instance.nodes.size(); ++i)
-    forbid(instance.nodes[i].cost, within.strategies[i]);
-  for (std::size_t e = 0; e < instance.edges.size(); ++e) forbid(instance.edges[e].cost, within.pairs[e]);
+// Calls visit(node, edge to it, edge from it) for nodes that PairUsages adds.
+template <class Visit>
+void visit_added(const IntraInstance& instance, std::size_t units, Visit visit) {
+  for (std::size_t node = units; node < instance.nodes.size(); ++node) {
+    const auto to = std::ranges::find(instance.edges, node, &IntraInstance::Edge::b);
+    const auto from = std::ranges::find(instance.edges, node, &IntraInstance::Edge::a);
+    visit(node, *to, *from);
+  }
 }
 
 }  // namespace
 
-IntraCosts::IntraCosts(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options)
+IntraCosts::IntraCosts(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options,
+                       const MeshAxes& mesh)
     : evaluator_(graph, costs, options),
-      candidates_(graph, costs.topology()),
-      starts_(people_start_with(graph, costs)),
+      candidates_(candidates_on(mesh, graph, costs.topology())),
+      starts_(mesh.empty() ? people_start_with(graph, costs)
+                           : std::vector<Strategy>{copied_everywhere(candidates_)}),
       space_(candidates_, starts_),
       units_(repeated_operators(candidates_)),
-      additive_(space_, units_, evaluator_, numbered_in(space_, starts_)) {}
+      additive_(space_, units_, evaluator_, numbered_in(space_, starts_)),
+      counts_moves_(true) {}
 
 IntraCosts::IntraCosts(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options,
                        const std::vector<DeviceId>& devices, std::vector<Strategy> starts,
@@ -65,9 +87,10 @@ IntraCosts::IntraCosts(const OperatorGraph& graph, const CostModel& costs, const
       starts_(std::move(starts)),
       space_(candidates_, starts_),
       units_(repeated_operators(candidates_)),
-      additive_(space_, units_, evaluator_, numbered_in(space_, starts_), most_choices) {}
+      additive_(space_, units_, evaluator_, numbered_in(space_, starts_), most_choices),
+      counts_moves_(false) {}
 
-IntraInstance IntraCosts::instance(const AdditiveCounts& part, std::int64_t in_flight, Bytes limit) {
+PairUsages IntraCosts::problem(const AdditiveCounts& part, std::int64_t in_flight, Bytes limit) {
   IntraInstance instance = additive_.instance({}, part);
   instance.limit = limit.value;
   const std::vector<std::vector<Bytes>> held = additive_.held(part, in_flight);
@@ -75,7 +98,12 @@ IntraInstance IntraCosts::instance(const AdditiveCounts& part, std::int64_t in_f
     instance.nodes[u].end = 1;
     for (std::size_t c = 0; c < held[u].size(); ++c) instance.nodes[u].usage[c] = held[u][c].value;
   }
-  return instance;
+  std::vector<std::vector<std::int64_t>> of_pairs;
+  for (const std::vector<Bytes>& of_edge : additive_.held_of_moves(part, in_flight)) {
+    of_pairs.emplace_back();
+    for (const Bytes bytes : of_edge) of_pairs.back().push_back(counts_moves_ ? bytes.value : 0);
+  }
+  return {std::move(instance), of_pairs};
 }
 
 IntraSolution IntraCosts::solve_planned(const AdditiveCounts& part, std::int64_t in_flight, Bytes limit,
@@ -86,8 +114,8 @@ IntraSolution IntraCosts::solve_planned(const AdditiveCounts& part, std::int64_t
   settings.rounds = first_rounds;
   std::optional<NarrowedChoices> within;
   IntraSolution best;  // of answers whose costs are planned
-  IntraInstance known = instance(part, in_flight, limit);
-  if (least_usage(known) > limit.value) {
+  PairUsages known = problem(part, in_flight, limit);
+  if (least_usage(known.instance()) > limit.value) {
     IntraSolution none;
     none.proven = true;
     return none;
@@ -95,9 +123,10 @@ IntraSolution IntraCosts::solve_planned(const AdditiveCounts& part, std::int64_t
   for (int answers = 1;; ++answers) {
     stop_if_late();
     if (looked) looked(additive_.planned());
-    IntraInstance narrowed = known;
-    if (within) forbid_others(narrowed, *within);
-    IntraSolution solution = solve(narrowed, settings);
+    PairUsages narrowed = known;
+    if (within) narrowed.forbid_others(*within);
+    IntraSolution solution = solve(narrowed.instance(), settings);
+    if (solution.found) solution.answer = known.shortened(std::move(solution.answer));
     const bool whole = settings.rounds == how.settings.rounds || solution.proven;
     const bool planned = !solution.found || !additive_.plan(solution.answer, part);
     if (whole && planned) {
@@ -106,19 +135,21 @@ IntraSolution IntraCosts::solve_planned(const AdditiveCounts& part, std::int64_t
     }
     settings.rounds = planned ? how.settings.rounds : first_rounds;
     if (!solution.found) continue;
-    if (!planned) known = instance(part, in_flight, limit);
+    if (!planned) known = problem(part, in_flight, limit);
     const WideCost bound = std::max(best.bound, solution.bound);
-    solution.cost = check_answer(known, solution.answer).cost;
-    if (!best.found || solution.cost < best.cost) best = std::move(solution);
+    const CheckedAnswer checked = check_answer(known.instance(), known.extended(solution.answer));
+    solution.cost = checked.cost;
+    // What was planned may need more memory than its bound.
+    if (checked.feasible() && (!best.found || solution.cost < best.cost)) best = std::move(solution);
     best.bound = bound;
     best.proven = false;
     if (answers >= how.most_answers && !how.plans_before_proof) return best;
-    if (answers % kAnswersToNarrow != 0 && !planned) continue;
-    within = choices_within(known, best.cost);
+    if (!best.found || (answers % kAnswersToNarrow != 0 && !planned)) continue;
+    within = known.shortened(choices_within(known.instance(), best.cost));
     const bool all = how.plans_before_proof && (planned || answers >= how.most_answers);
     if (!all && additive_.to_plan(*within, part) > how.at_once) continue;
     additive_.plan_all(*within, part);
-    known = instance(part, in_flight, limit);
+    known = problem(part, in_flight, limit);
   }
 }
 
@@ -141,18 +172,44 @@ Strategy IntraCosts::strategy(const IntraAnswer& answer) const {
   return space_.strategy(additive_.configs(answer));
 }
 
-std::vector<std::vector<std::string>> IntraCosts::strategy_names() {
-  const IntraInstance whole = additive_.instance({}, all());
-  std::vector<std::vector<std::string>> names(whole.nodes.size());
-  IntraAnswer choice(whole.nodes.size(), 0);
+std::vector<std::string> IntraCosts::node_names(const IntraInstance& instance) const {
+  std::vector<std::string> names;
+  for (const std::vector<OperatorId>& unit : units_) {
+    names.push_back(evaluator_.graph().op(unit.front()).name);
+    if (unit.size() > 1) names.back() += fmt::format(" and {} like it", unit.size() - 1);
+  }
+  visit_added(instance, units_.size(),
+              [&](std::size_t, const IntraInstance::Edge& from, const IntraInstance::Edge& to) {
+                names.push_back(fmt::format("what {} keeps of {}", names[to.b], names[from.a]));
+              });
+  return names;
+}
+
+std::vector<std::vector<std::string>> IntraCosts::strategy_names(const IntraInstance& instance) const {
+  std::vector<std::vector<std::string>> names(units_.size());
+  IntraAnswer choice(names.size(), 0);
   for (std::size_t u = 0; u < names.size(); ++u) {
     const OperatorId first = units_[u].front();
-    for (choice[u] = 0; choice[u] < whole.nodes[u].cost.size(); ++choice[u]) {
+    for (choice[u] = 0; choice[u] < instance.nodes[u].cost.size(); ++choice[u]) {
       const std::size_t config = additive_.configs(choice)[first.index()];
       names[u].push_back(space_.config(first, config).str(evaluator_.graph().op(first)));
     }
     choice[u] = 0;
   }
+  visit_added(
+      instance, names.size(),
+      [&](std::size_t node, const IntraInstance::Edge&, const IntraInstance::Edge& to) {
+        std::vector<std::string> of_node;
+        const std::vector<std::int64_t>& usage = instance.nodes[node].usage;
+        for (std::size_t s = 0; s < usage.size(); ++s) {
+          const std::size_t columns = to.cost.size() / usage.size();
+          const auto row = to.cost.begin() + static_cast<std::ptrdiff_t>(s * columns);
+          const auto column =
+              static_cast<std::size_t>(std::find(row, row + static_cast<std::ptrdiff_t>(columns), 0) - row);
+          of_node.push_back(fmt::format("{}, keeps {} more", names[to.b][column], pretty(Bytes(usage[s]))));
+        }
+        names.push_back(std::move(of_node));
+      });
   return names;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "search/additive/additive_costs.h"
+#include "search/additive/pair_usages.h"
 #include "search/intra/instance.h"
 #include "search/intra/solve.h"
 #include "taskgraph/plan/plan.h"
@@ -24,16 +25,19 @@ struct PlannedSolving {
 };
 
 /// Splits of operators, without stages, as an instance of the intra-operator problem (search/intra): a node
-/// for each unit of operators that change together, a strategy for each config that AdditiveCosts chooses.
-/// Costs are those of a microbatch, one unit after the other and nothing beside transfers, in
-/// AdditiveCosts::kUnit. Usages are AdditiveCosts::held(): the fullest device holds no more than their sum,
-/// and as much where each unit is spread over all devices evenly.
+/// for each unit of operators that change together, a strategy for each config that AdditiveCosts chooses;
+/// then nodes for what units get from others and keep (PairUsages). Costs are those of a microbatch, one unit
+/// after the other and nothing beside transfers, in AdditiveCosts::kUnit. Usages are AdditiveCosts::held()
+/// and held_of_moves(): what is held between passes on the fullest device is about their sum, where each unit
+/// is spread over all devices evenly.
 class IntraCosts {
  public:
-  /// Configs on any of CandidateSet's lists of devices. The arguments must outlive it. A plan has no
-  /// pipeline.
-  IntraCosts(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options);
-  /// Configs on all of these devices. `starts`: strategies to be among the choices, see AdditiveCosts.
+  /// Configs on any of CandidateSet's lists of devices, or on this mesh of all devices. The other arguments
+  /// must outlive it. A plan has no pipeline. InputError: see CandidateSet.
+  IntraCosts(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options,
+             const MeshAxes& mesh = {});
+  /// Configs on all of these devices. `starts`: strategies to be among the choices, see AdditiveCosts. What
+  /// units get from others and keep is left out, so that many parts are solved quickly.
   IntraCosts(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options,
              const std::vector<DeviceId>& devices, std::vector<Strategy> starts, std::size_t most_choices);
 
@@ -42,9 +46,9 @@ class IntraCosts {
     return additive_.counts_of(operators);
   }
   /// Of a part of the model, while so many microbatches are in flight. With lower bounds where nothing was
-  /// planned yet.
-  [[nodiscard]] IntraInstance instance(const AdditiveCounts& part, std::int64_t in_flight, Bytes limit);
-  [[nodiscard]] IntraInstance instance(Bytes limit) { return instance(all(), 1, limit); }
+  /// planned yet, of usages too. Answers of the other functions have the nodes of units alone.
+  [[nodiscard]] PairUsages problem(const AdditiveCounts& part, std::int64_t in_flight, Bytes limit);
+  [[nodiscard]] IntraInstance instance(Bytes limit) { return problem(all(), 1, limit).instance(); }
   /// Solves it with planned costs: what an answer moves is planned, and the sum solved again, until all that
   /// the least one moves is planned. What only dearer answers have (choices_within) is left out once a few
   /// answers are known. `looked` is called now and then, with the number of plans.
@@ -61,8 +65,10 @@ class IntraCosts {
   [[nodiscard]] Strategy strategy(const IntraAnswer& answer) const;
   /// By node, the operators of the unit.
   [[nodiscard]] const MoveUnits& units() const { return units_; }
+  /// By node: "layer1.query and 11 like it".
+  [[nodiscard]] std::vector<std::string> node_names(const IntraInstance& instance) const;
   /// By node and strategy: "b/2 o/4 on 8 devices from 0".
-  [[nodiscard]] std::vector<std::vector<std::string>> strategy_names();
+  [[nodiscard]] std::vector<std::vector<std::string>> strategy_names(const IntraInstance& instance) const;
   /// What the answer with the least usage uses.
   [[nodiscard]] Bytes least_held();
   /// What plans may use of the smallest device.
@@ -77,6 +83,7 @@ class IntraCosts {
   ConfigSpace space_;
   MoveUnits units_;
   AdditiveCosts additive_;
+  bool counts_moves_;  // in usages
 };
 
 }  // namespace pipesim

@@ -65,6 +65,7 @@ PlannedPipeline search_auto(const PlanRequest& request, const AutoOptions& optio
   const KeepTo keep(contest.until());
   planners.ask_simple_plans();
   planners.ask_planners();
+  planners.ask_intra();
   SearchTurns(contest, planners).search(options.budget);
   contest.finish();
   PlannedPipeline planned = best_plan(contest);

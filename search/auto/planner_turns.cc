@@ -13,9 +13,9 @@ namespace pipesim {
 namespace {
 
 // Shares of the time that the deadline leaves at the beginning: until when baselines, data parallelism in
-// other numbers of microbatches, and planners end. A planner may take two of the shares that are left; it has
-// more of them in the number of microbatches that was asked for.
-constexpr double kBaselinesEnd = 0.15, kDataParallelEnd = 0.2, kPlannersEnd = 0.5;
+// other numbers of microbatches, planners, and splits of least sum end. A planner may take two of the shares
+// that are left; it has more of them in the number of microbatches that was asked for.
+constexpr double kBaselinesEnd = 0.15, kDataParallelEnd = 0.2, kPlannersEnd = 0.5, kIntraEnd = 0.6;
 constexpr double kSharesOfPlanner = 2, kSharesAsAsked = 4;
 // Until when recipes are ranked, and the longest time for it.
 constexpr double kRecipesEnd = 0.6;
@@ -107,6 +107,16 @@ void PlannerTurns::ask_planners() {
     }
   }
   late_ = ask_each(asks, kPlannersEnd);
+}
+
+void PlannerTurns::ask_intra() {
+  if (only_recipes_) return;
+  contest_.ask("intra", contest_.left_until(kIntraEnd), [&](std::string&) {
+    const PlannedPipeline planned = propose_intra(request_);
+    return Contest::Found{joint_plan(request_.graph, request_.topology(), request_.microbatches(),
+                                     planned.strategy, std::nullopt),
+                          planned.scored};
+  });
 }
 
 void PlannerTurns::ask_late_planners() { late_ = ask_each(late_, kLatePlannersEnd); }

@@ -28,6 +28,8 @@ class PlannerTurns {
   /// Data parallelism in other numbers of microbatches, and the recipe to begin with.
   void ask_simple_plans();
   void ask_planners();
+  /// Splits without stages whose costs add up to least.
+  void ask_intra();
   /// Asks again those planners that had too little time, where searches over splits have no use for it.
   void ask_late_planners();
   /// The recipes that were ranked, at the first call; nothing where none were.

@@ -10,6 +10,7 @@
 
 #include "costmodel/cost_model.h"
 #include "search/alpa/stage_costs_json.h"
+#include "search/candidates.h"
 #include "search/evaluator.h"
 #include "search/peer_processes.h"
 #include "search/pipelines/listed_stages.h"
@@ -50,6 +51,7 @@ struct PlannerSettings {
       copy_microbatch;       ///< dapple: samples of a microbatch on each copy of the pipeline
   std::int32_t layers = 16;  ///< alpa, exhaustive: clusters of operators
   std::optional<StageCostsFile> stage_costs;  ///< alpa
+  MeshAxes mesh;                              ///< intra: splits over its axes; none: any
   SearchBudget budget;                        ///< exhaustive
   RecipeFilter recipes;                       ///< recipes: those to choose among
   int threads = 1;                            ///< recipes: that simulate

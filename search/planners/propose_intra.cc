@@ -33,7 +33,7 @@ std::string certificate_of(const IntraSolution& solution, std::int32_t microbatc
 
 PlannedPipeline propose_intra(const PlanRequest& request) {
   request.status("pricing splits");
-  IntraCosts costs(request.graph, request.costs, request.options);
+  IntraCosts costs(request.graph, request.costs, request.options, request.settings.mesh);
   PlannedSolving how;
   how.settings.threads = static_cast<std::size_t>(std::max(1, request.settings.threads));
   how.settings.rounds = kRoundsToProve;
@@ -48,7 +48,9 @@ PlannedPipeline propose_intra(const PlanRequest& request) {
     std::vector<DeviceMemory> peaks;
     const Evaluation evaluation = evaluator.score(evaluator.contents().bind(strategy), peaks);
     if (!evaluation.feasible()) {
-      limit -= largest_shortage(peaks, request.topology());
+      // Another choice may need fewer buffers, so what is left is at most halved.
+      const Bytes shortage = largest_shortage(peaks, request.topology());
+      limit = std::max(limit - shortage, Bytes((limit.value + costs.least_held().value) / 2));
       continue;
     }
     request.status("");
@@ -62,9 +64,10 @@ PlannedPipeline propose_intra(const PlanRequest& request) {
   request.status("");
   throw InputError(fmt::format(
       "intra: no choice of splits was found to fit into memory: weights, their state and what backward needs "
-      "take at least {} on a device, which has {} for plans; try --state-sharding, --recompute, "
-      "more microbatches, or a pipeline",
-      pretty(costs.least_held()), pretty(costs.usable())));
+      "take {} or more of the {} that a device has for plans, and buffers come on top; try --state-sharding, "
+      "--recompute, more microbatches, {}or a pipeline",
+      pretty(costs.least_held()), pretty(costs.usable()),
+      request.settings.mesh.empty() ? "" : "another --mesh, "));
 }
 
 }  // namespace pipesim

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "models/zoo/zoo.h"
+#include "sim/base/errors.h"
 #include "tests/sim/random_graph.h"
 #include "topologies/presets/presets.h"
 
@@ -48,6 +49,39 @@ TEST(CandidateSet, DeviceListsOfThreeNodesOfTwo) {
   EXPECT_EQ(lists_of(c.set, 2), 3U);
   EXPECT_EQ(lists_of(c.set, 3), 2U);
   EXPECT_EQ(lists_of(c.set, 6), 1U);
+}
+
+// By the definition: every way to hand the axes to copies and factors, in order.
+TEST(CandidateSet, MeshesHaveSplitsAlongTheirAxes) {
+  const OperatorGraph graph = make_zoo_model("gpt:batch=16,layers=1,sequence=8");
+  const Topology topology = make_topology("levels:4@10GB/s,2@5GB/s,2@1GB/s");
+  for (const MeshAxes& mesh :
+       {MeshAxes{16}, MeshAxes{4, 4}, MeshAxes{2, 8}, MeshAxes{8, 2}, MeshAxes{2, 2, 4}}) {
+    const CandidateSet any(graph, topology), along(graph, topology, mesh);
+    std::set<std::int32_t> starts;  // products of the first axes
+    std::int32_t product = 1;
+    starts.insert(1);
+    for (const std::int32_t size : mesh) starts.insert(product *= size);
+    for (std::size_t i = 0; i < graph.operators().size(); ++i) {
+      const OperatorId op(i);
+      std::size_t expected = 0;
+      for (std::size_t c = 0; c < any.size(op); ++c) {
+        const ParallelConfig config = any.config(op, c);
+        if (config.devices.size() != 16) continue;
+        const bool copies_last = config.devices[1] != DeviceId(1) && config.replicas < 16;
+        std::vector<std::int32_t> parts = config.degrees;
+        parts.insert(copies_last ? parts.end() : parts.begin(), config.replicas);
+        bool follows = true;
+        std::int32_t at = 1;
+        for (const std::int32_t part : parts) follows = starts.contains(at *= part) && follows;
+        if (!follows) continue;
+        ++expected;
+        EXPECT_TRUE(along.find(op, config)) << config.str(graph.op(op));
+      }
+      EXPECT_EQ(along.size(op), expected) << graph.op(op).name;
+    }
+  }
+  EXPECT_THROW(CandidateSet(graph, topology, MeshAxes{4, 5}), InputError);
 }
 
 // All configs of small operators, counted by hand for one and checked one by one for all.

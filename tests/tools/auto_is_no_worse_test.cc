@@ -70,6 +70,7 @@ TEST(AutoIsNoWorse, ThanAnyPlannerOrSearchThatItAsks) {
           EXPECT_LE(best, c.seconds(planner, microbatches, 0)) << planner << ", " << microbatches;
         EXPECT_LE(best, c.seconds("mcmc", microbatches, kShare)) << "mcmc, " << microbatches;
       }
+      EXPECT_LE(best, c.seconds("intra", 2, 0)) << "intra";
       EXPECT_LE(best, 1.005 * c.seconds("mcmc", 2, kProposals)) << "mcmc, all proposals";
     }
   }

@@ -194,8 +194,8 @@ TEST_F(PlannerSearch, AutoAsksAllAndIsNoWorse) {
           << names.back();
     }
   }
-  EXPECT_THAT(names, testing::IsSupersetOf(
-                         {"data-parallel", "gpipe", "pipedream", "dapple", "alpa", "mcmc", "joint"}));
+  EXPECT_THAT(names, testing::IsSupersetOf({"data-parallel", "gpipe", "pipedream", "dapple", "alpa", "intra",
+                                            "mcmc", "joint"}));
   const Outcome simulated = pipesim_run({"simulate", "--plan", plan, "--json"});
   ASSERT_EQ(simulated.status, 0) << simulated.err;
   EXPECT_EQ(Json::parse(simulated.out)["iteration_time_s"], json["iteration_time_s"]);

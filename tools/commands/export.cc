@@ -12,6 +12,7 @@
 #include "sim/base/errors.h"
 #include "sim/base/files.h"
 #include "tools/cli/command.h"
+#include "tools/commands/options/planner_options.h"
 #include "tools/commands/options/shared_options.h"
 #include "tools/frameworks/framework_plan.h"
 #include "tools/frameworks/nearest_plan.h"
@@ -158,16 +159,11 @@ int run_instance_export(const Arguments& a, Streams& streams) {
         fmt::format("{}: the plan has stages, allowed with --to instance: a plan without", file));
   const CostModel costs(topology, nullptr, plan.runtime);
   require_new(folder, a.given("force"), {{"instance.json", ""}});
-  IntraCosts intra(graph, costs, plan.options);
+  IntraCosts intra(graph, costs, plan.options, mesh_of(a));
   intra.plan_all();
   const IntraInstance instance = intra.instance(intra.usable());
-  InstanceNames names{{}, intra.strategy_names()};
+  const InstanceNames names{intra.node_names(instance), intra.strategy_names(instance)};
   std::size_t strategies = 0;
-  for (const std::vector<OperatorId>& unit : intra.units()) {
-    std::string text = graph.op(unit.front()).name;
-    if (unit.size() > 1) text += fmt::format(" and {} like it", unit.size() - 1);
-    names.nodes.push_back(std::move(text));
-  }
   for (const IntraInstance::Node& node : instance.nodes) strategies += node.cost.size();
   write_export(folder,
                {{"instance.json", instance_text(instance, graph.name() + " on " + topology.name(), &names)}});
@@ -188,6 +184,7 @@ int run_instance_export(const Arguments& a, Streams& streams) {
 
 int run_export(const Arguments& arguments, Streams& streams) {
   if (target_of(arguments) == kInstance) return run_instance_export(arguments, streams);
+  if (arguments.has("mesh")) throw UsageError("export: --mesh goes with --to instance");
   const ExportRun run = export_run_of(arguments);
   const RecipeModel model(run.graph);
   ReadPlan read = read_framework_plan(run.plan, model, run.topology);
@@ -262,6 +259,7 @@ Command export_command() {
        .help = "torchtitan: your configuration of the model",
        .details = "A function in Python that returns it. The plan's settings are put on it. Left out, it is "
                   "torchtitan's own, of models that it has one for."},
+      mesh_option("instance: only splits over the axes of this mesh of all devices"),
       memory_margin_option()};
   for (Option& o :
        in_group(OptionGroup::Output, {{.name = "output",

@@ -53,8 +53,7 @@ double least_of_all(const StagesCase& c, const StageClusters& clusters, const St
   const AdditiveCounts part = costs.counts_of(inside);
   const Bytes usable = c.topology.usable_memory(
       DeviceId(0), clusters.communicators(option.devices, std::min<std::int64_t>(2, option.devices)));
-  const IntraInstance instance = costs.instance(part, successors + 1, usable);
-  return IntraCosts::seconds_of(least_cost(instance).value());
+  return IntraCosts::seconds_of(least_cost(costs.problem(part, successors + 1, usable)).value());
 }
 
 TEST(SolvedStages, AreTheBestSplitsOfTheirOperators) {

@@ -29,23 +29,15 @@ TEST(ChoicesWithin, AreThoseOfAllCheapAnswers) {
     }
     ASSERT_EQ(within.strategies.size(), instance.nodes.size());
     ASSERT_EQ(within.pairs.size(), instance.edges.size());
-    IntraAnswer answer(instance.nodes.size(), 0);
-    for (bool more = true; more;) {
+    visit_answers(instance, instance.nodes.size(), [&](const IntraAnswer& answer) {
       const CheckedAnswer checked = check_answer(instance, answer);
-      if (checked.feasible() && checked.cost <= most) {
-        for (std::size_t i = 0; i < answer.size(); ++i) EXPECT_TRUE(within.strategies[i][answer[i]]) << i;
-        for (std::size_t e = 0; e < instance.edges.size(); ++e) {
-          const auto [a, b, cost] = instance.edges[e];
-          const std::size_t columns = instance.nodes[b].cost.size();
-          EXPECT_TRUE(within.pairs[e][answer[a] * columns + answer[b]]) << e;
-        }
+      if (!checked.feasible() || checked.cost > most) return;
+      for (std::size_t i = 0; i < answer.size(); ++i) EXPECT_TRUE(within.strategies[i][answer[i]]) << i;
+      for (std::size_t e = 0; e < instance.edges.size(); ++e) {
+        const auto& [a, b, cost] = instance.edges[e];
+        EXPECT_TRUE(within.pairs[e][answer[a] * instance.nodes[b].cost.size() + answer[b]]) << e;
       }
-      more = false;
-      for (std::size_t i = 0; i < answer.size() && !more; ++i) {
-        more = ++answer[i] < instance.nodes[i].cost.size();
-        if (!more) answer[i] = 0;
-      }
-    }
+    });
     for (const auto* kept : {&within.strategies, &within.pairs}) {
       for (const std::vector<bool>& of_one : *kept) {
         looked_at += of_one.size();

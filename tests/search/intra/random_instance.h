@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "search/additive/pair_usages.h"
 #include "search/intra/check_answer.h"
 #include "search/intra/instance.h"
 #include "sim/base/rng.h"
@@ -65,18 +66,35 @@ inline IntraInstance random_instance(Rng& rng, std::size_t most_nodes, std::size
   return instance;
 }
 
+/// Calls visit(answer) for all answers of the first so many nodes.
+template <class Visit>
+void visit_answers(const IntraInstance& instance, std::size_t nodes, Visit visit) {
+  IntraAnswer answer(nodes, 0);
+  for (bool more = true; more;) {
+    visit(answer);
+    more = false;
+    for (std::size_t i = 0; i < nodes && !more; ++i) {
+      more = ++answer[i] < instance.nodes[i].cost.size();
+      if (!more) answer[i] = 0;
+    }
+  }
+}
+
 /// Looks at all answers. None where all of them break a rule.
 inline std::optional<WideCost> least_cost(const IntraInstance& instance) {
   std::optional<WideCost> least;
-  IntraAnswer answer(instance.nodes.size(), 0);
-  for (std::size_t i = 0; i < answer.size();) {
+  visit_answers(instance, instance.nodes.size(), [&](const IntraAnswer& answer) {
     const CheckedAnswer checked = check_answer(instance, answer);
     if (checked.feasible() && (!least || checked.cost < *least)) least = checked.cost;
-    for (i = 0; i < answer.size(); ++i) {
-      if (++answer[i] < instance.nodes[i].cost.size()) break;
-      answer[i] = 0;
-    }
-  }
+  });
+  return least;
+}
+inline std::optional<WideCost> least_cost(const PairUsages& pairs) {
+  std::optional<WideCost> least;
+  visit_answers(pairs.instance(), pairs.nodes(), [&](const IntraAnswer& answer) {
+    const CheckedAnswer checked = check_answer(pairs.instance(), pairs.extended(answer));
+    if (checked.feasible() && (!least || checked.cost < *least)) least = checked.cost;
+  });
   return least;
 }
 

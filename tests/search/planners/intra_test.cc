@@ -22,20 +22,21 @@ struct IntraCase {
     options.optimizer = Optimizer::Adam;
   }
   [[nodiscard]] PlannedPipeline plan() const {
-    return propose_intra({graph, costs, options, {}, {}, {}, [](std::string_view) {}});
+    return propose_intra({graph, costs, options, {}, {}, settings, [](std::string_view) {}});
   }
 
   OperatorGraph graph;
   Topology topology;
   CostModel costs;
   PlanOptions options;
+  PlannerSettings settings;
 };
 
 // All choices of a small model: the least sum of those that fit, with everything planned.
 double least_sum_of_all(const IntraCase& c) {
-  IntraCosts costs(c.graph, c.costs, c.options);
+  IntraCosts costs(c.graph, c.costs, c.options, c.settings.mesh);
   costs.plan_all();
-  const WideCost least = least_cost(costs.instance(costs.usable())).value();
+  const WideCost least = least_cost(costs.problem(costs.all(), 1, costs.usable())).value();
   return IntraCosts::seconds_of(least) * c.options.microbatches;
 }
 
@@ -51,6 +52,27 @@ TEST(Intra, FindsTheLeastSumOfAllChoices) {
     EXPECT_THAT(planned.note, HasSubstr("proven to be the least of all choices"));
     EXPECT_FALSE(illegal(planned.graph, planned.strategy, planned.options, c.topology));
     EXPECT_EQ(Evaluator(c.graph, c.costs, c.options).score(planned.strategy), planned.scored);
+  }
+}
+
+// Each split follows the axes, and no other answer that does is less.
+TEST(Intra, KeepsToAMesh) {
+  IntraCase c("mlp:batch=64,layers=2,features=256,hidden=1024,classes=16", with_device_memory(kNetwork, 0));
+  c.settings.mesh = {2, 2};
+  const PlannedPipeline planned = c.plan();
+  EXPECT_NEAR(planned.objective->value, least_sum_of_all(c), 1e-9 * planned.objective->value);
+  for (const ParallelConfig& config : planned.strategy) EXPECT_EQ(config.devices.size(), 4U);
+  c.settings.mesh = {4};
+  const PlannedPipeline line = c.plan();
+  EXPECT_GE(line.objective->value, planned.objective->value);
+  for (const ParallelConfig& config : line.strategy)
+    EXPECT_EQ(std::ranges::max(config.degrees) * config.replicas, 4);
+  c.settings.mesh = {2, 4};
+  try {
+    (void)c.plan();
+    ADD_FAILURE() << "a mesh of 8 on 4 devices";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("a mesh of 2x4 has 8 devices, allowed for"));
   }
 }
 

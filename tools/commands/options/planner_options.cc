@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 
 #include "sim/base/cores.h"
 #include "sim/base/errors.h"
@@ -116,7 +117,7 @@ const std::vector<PlannerChoice>& planner_choices() {
     choices.push_back(
         {"intra",
          "the splits of operators whose costs add up to least within memory, with a proof; no stages",
-         {"seconds", "threads"},
+         {"mesh", "seconds", "threads"},
          {},
          false,
          false});
@@ -141,6 +142,36 @@ const PlannerChoice* planner_of(const Arguments& arguments) {
   }
   const auto found = std::ranges::find(planner_choices(), name, &PlannerChoice::name);
   return found == planner_choices().end() ? nullptr : &*found;
+}
+
+Option mesh_option(std::string help) {
+  return {.name = "mesh",
+          .argument = "AxB",
+          .default_value = "",
+          .help = std::move(help),
+          .details =
+              "Such as 8x8, where the last axis runs over neighbouring devices. Each axis splits one "
+              "dimension of an operator, or copies it. A dimension may take several axes that are "
+              "beside each other. Without --mesh an operator may be split in any way, on any node, "
+              "part of a node or group of nodes."};
+}
+
+MeshAxes mesh_of(const Arguments& a) {
+  MeshAxes axes;
+  if (!a.has("mesh")) return axes;
+  const std::string& text = a.text("mesh");
+  constexpr std::int32_t kMost = 1 << 20;
+  const char *at = text.data(), *end = at + text.size();
+  for (bool more = true; more; more = at != end && *at++ == 'x') {
+    std::int32_t size = 0;
+    const auto [stop, error] = std::from_chars(at, end, size);
+    if (error != std::errc() || size < 1 || size > kMost) break;
+    axes.push_back(size);
+    at = stop;
+    if (at == end) return axes;
+  }
+  throw UsageError(
+      fmt::format("--mesh: found '{}', allowed: sizes from 1 on with x between them, as in 8x8", text));
 }
 
 std::vector<Option> planner_options() {
@@ -181,6 +212,7 @@ std::vector<Option> planner_options() {
         .help = "alpa: a file with the costs of stages",
         .details =
             "JSON. They take the place of simulated costs. Without --model the best partition is printed."},
+       mesh_option("intra: only splits over the axes of this mesh of all devices"),
        {.name = "only",
         .argument = "PART=VALUES",
         .default_value = "",
@@ -277,6 +309,7 @@ PlannerSettings planner_settings_of(const Arguments& a) {
   constexpr double kPercent = 0.01;
   settings.within = kPercent * a.number("within", 0, 50);
   settings.stage_costs = stage_costs_of(a);
+  settings.mesh = mesh_of(a);
   // Without options there is no limit: whoever asks for a proof waits for it.
   if (a.given("seconds") || a.has("proposals")) settings.budget = search_budget_of(a);
   return settings;

@@ -25,6 +25,10 @@ const std::vector<PlannerChoice>& planner_choices();
 /// or microbatches, it is a planner that tries all pipelines and is not in planner_choices(). nullptr: none.
 const PlannerChoice* planner_of(const Arguments& arguments);
 
+/// "mesh" and what it says, of splits that follow a mesh of all devices. UsageError when it is wrong.
+Option mesh_option(std::string help);
+MeshAxes mesh_of(const Arguments& arguments);
+
 /// Options of pipeline planners, besides the model, the topology and the plan's options.
 std::vector<Option> planner_options();
 /// UsageError where an option does not go with the algorithm, planner or not.
