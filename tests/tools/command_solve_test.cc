@@ -37,6 +37,22 @@ TEST(SolveCommand, PrintsATable) {
   EXPECT_THAT(markdown.out, AllOf(HasSubstr("|---|--:|"), HasSubstr(" | 8 | 8 | optimal | ")));
 }
 
+TEST(SolveCommand, TakesAFolder) {
+  const TemporaryFolder folder;
+  const Outcome none = pipesim_run({"solve", folder.path(".")});
+  EXPECT_EQ(none.status, 1);
+  EXPECT_THAT(none.err, HasSubstr("no instances in this folder, allowed: files that end in .json"));
+  const std::string file = solvable(folder);
+  write_file(folder.path("one.json"), read_file(file));
+  write_file(folder.path("one.answer.json"), "[1, 0]");
+  const Outcome outcome = pipesim_run({"solve", folder.path("."), "--rounds", "9", "--json"});
+  ASSERT_EQ(outcome.status, 0) << outcome;
+  const nlohmann::json json = nlohmann::json::parse(outcome.out)["instances"];
+  ASSERT_EQ(json.size(), 2U);
+  EXPECT_THAT(json[0]["file"].get<std::string>(), EndsWith("one.json"));
+  EXPECT_THAT(json[1]["file"].get<std::string>(), EndsWith("two.json"));
+}
+
 TEST(SolveCommand, PrintsJson) {
   const TemporaryFolder folder;
   const Outcome outcome = pipesim_run({"solve", solvable(folder), "--json"});
@@ -87,7 +103,8 @@ TEST(SolveCommand, RefusesWhatDoesNotGoTogether) {
   EXPECT_EQ(two.status, 2);
   EXPECT_THAT(two.err, HasSubstr("--output goes with one file; found 2"));
   EXPECT_THAT(pipesim_run({"solve", folder.path("none.json")}).err, EndsWith("none.json: can't be read\n"));
-  EXPECT_THAT(pipesim_run({"solve", folder.path("")}).err, HasSubstr("is a directory, allowed: an instance"));
+  EXPECT_THAT(pipesim_run({"solve", folder.path(""), "--check", file}).err,
+              HasSubstr("is a directory, allowed: an instance"));
   write_file(file, "\x1f\x8b and no more");
   EXPECT_THAT(pipesim_run({"solve", file}).err, HasSubstr("the compressed data is damaged"));
 }

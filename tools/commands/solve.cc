@@ -204,8 +204,30 @@ SolvedInstance solve_file(const std::string& file, const Arguments& arguments, c
   return solved;
 }
 
+// Of a folder its instances, in the order of their names, and not their answers.
+std::vector<std::string> instance_files(const std::vector<std::string>& operands) {
+  std::vector<std::string> files;
+  for (const std::string& operand : operands) {
+    if (!std::filesystem::is_directory(operand)) {
+      files.push_back(operand);
+      continue;
+    }
+    const std::size_t before = files.size();
+    for (const auto& entry : std::filesystem::directory_iterator(operand)) {
+      const std::string file = entry.path().string();
+      const bool is_json = file.ends_with(".json") || file.ends_with(".json.gz");
+      if (is_json && !file.ends_with(".answer.json")) files.push_back(file);
+    }
+    if (files.size() == before)
+      throw InputError(fmt::format(
+          "{}: no instances in this folder, allowed: files that end in .json or .json.gz", operand));
+    std::sort(files.begin() + static_cast<std::ptrdiff_t>(before), files.end());
+  }
+  return files;
+}
+
 int run_solve(const Arguments& arguments, Streams& streams) {
-  const std::vector<std::string>& files = arguments.operands();
+  const std::vector<std::string> files = instance_files(arguments.operands());
   for (const char* option : {"check", "output"}) {
     if (arguments.given(option) && files.size() > 1)
       arguments.refuse(fmt::format("--{} goes with one file; found {}", option, files.size()));
@@ -240,10 +262,12 @@ Command solve_command() {
       "Chooses one strategy for each node so that the costs of nodes and edges are least, and so that the "
       "memory of what is alive stays within the limit at each time. Prints the best cost found and a bound "
       "that no answer is below.\n\nIt reads instances of the ASPLOS 2025 contest on intra-operator "
-      "parallelism, also compressed by gzip, and problems that Alpa has merged. It stops when the best is "
+      "parallelism, also compressed by gzip, and problems that Alpa has merged. Of a folder it solves all "
+      "that end in .json "
+      "or .json.gz, but for .answer.json. It stops when the best is "
       "proven optimal, when the time is over, or at Ctrl-C. The status is 1 where no answer was found. "
       "docs/intra.md tells how it works and what it reaches.";
-  c.operands = {{.name = "FILE", .help = "an instance", .repeated = true}};
+  c.operands = {{.name = "FILE", .help = "an instance, or a folder of them", .repeated = true}};
   c.options = in_group(
       OptionGroup::Search,
       {{.name = "seconds",

@@ -6,6 +6,7 @@
 
 #include "models/zoo/zoo.h"
 #include "search/additive/additive_starts.h"
+#include "search/additive/intra_costs.h"
 #include "search/baselines/layer_wise.h"
 #include "search/move_units.h"
 #include "topologies/presets/presets.h"
@@ -54,6 +55,54 @@ BENCHMARK(BM_AdditiveStarts)
     ->DenseRange(0, std::size(kStartCases) - 1)
     ->Unit(benchmark::kMillisecond)
     ->Iterations(1);
+
+// Splits over the axes of a mesh, from the model to the proven answer.
+struct MeshCase {
+  const char *model, *topology;
+  MeshAxes mesh;
+};
+const MeshCase& mesh_case(benchmark::State& state) {
+  static const std::vector<MeshCase> cases{
+      {"gpt:batch=8,layers=16,hidden=1024,heads=16,vocab=51200,sequence=1024", "dgx1-v100", {2, 4}},
+      {"llama3-8b:batch=64,dtype=bfloat16", "dgx-h100:8", {8, 8}}};
+  const MeshCase& c = cases[static_cast<std::size_t>(state.range(0))];
+  state.SetLabel(std::string(c.model) + " on " + c.topology);
+  return c;
+}
+
+// Goal for 64 devices: 1 s.
+void BM_IntraOnMesh(benchmark::State& state) {
+  const MeshCase& c = mesh_case(state);
+  const Topology topology = make_topology(c.topology);
+  const CostModel costs(topology);
+  PlanOptions options;
+  options.microbatches = 4;
+  options.state_sharding = parse_state_sharding("zero1");
+  bool proven = false;
+  for (auto _ : state) {
+    const OperatorGraph graph = make_zoo_model(c.model);
+    IntraCosts intra(graph, costs, options, c.mesh);
+    proven = intra.solve_planned(intra.all(), 1, intra.usable(), {}).proven;
+  }
+  state.counters["proven"] = proven ? 1 : 0;
+}
+BENCHMARK(BM_IntraOnMesh)->DenseRange(0, 1)->Unit(benchmark::kMillisecond);
+
+// The solver alone, with all transfers planned. Goal for 8 devices: 10 ms.
+void BM_SolveOnMesh(benchmark::State& state) {
+  const MeshCase& c = mesh_case(state);
+  const OperatorGraph graph = make_zoo_model(c.model);
+  const Topology topology = make_topology(c.topology);
+  const CostModel costs(topology);
+  IntraCosts intra(graph, costs, PlanOptions(), c.mesh);
+  intra.plan_all();
+  const IntraInstance instance = intra.instance(intra.usable());
+  bool proven = false;
+  for (auto _ : state) proven = solve(instance).proven;
+  state.counters["proven"] = proven ? 1 : 0;
+  state.counters["nodes"] = static_cast<double>(instance.nodes.size());
+}
+BENCHMARK(BM_SolveOnMesh)->DenseRange(0, 1)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace pipesim

@@ -5,6 +5,7 @@
 
 #include "models/zoo/zoo.h"
 #include "search/alpa/alpa.h"
+#include "search/alpa/solved_stages.h"
 #include "search/alpa/stage_partition.h"
 #include "search/joint/joint_search.h"
 #include "search/pipelines/all_pipelines.h"
@@ -122,6 +123,21 @@ void BM_Alpa(benchmark::State& state) {
         alpa(graph, costs, options, static_cast<std::int32_t>(state.range(0)), [](auto) {}));
 }
 BENCHMARK(BM_Alpa)->Arg(16)->Arg(48)->ArgName("layers")->Unit(benchmark::kMillisecond);
+
+// How each run of clusters is split on each submesh, and the partitions: GPT-3 2.6B on servers of 8 V100.
+void BM_SolvedStages(benchmark::State& state) {
+  const OperatorGraph graph = make_zoo_model(
+      "gpt:batch=16,layers=32,hidden=2560,heads=32,sequence=1024,vocab=51200,dtype=float16,dropout=0");
+  const Topology topology = make_topology("dapple-a:" + std::to_string(state.range(0)));
+  const CostModel costs(topology);
+  PlanOptions options;
+  options.microbatches = 64;
+  for (auto _ : state) {
+    SolvedStages stages(graph, costs, options, 16, "1f1b");
+    benchmark::DoNotOptimize(stages.plans(Bytes(0), [](auto) {}));
+  }
+}
+BENCHMARK(BM_SolvedStages)->Arg(1)->Arg(4)->ArgName("servers")->Unit(benchmark::kMillisecond)->Iterations(1);
 
 // Every pipeline of a short model, with those that bounds leave out and without.
 void BM_BestPipeline(benchmark::State& state, LeaveOut leave_out) {
