@@ -9,11 +9,15 @@
 #include "sim/base/errors.h"
 #include "tests/search/intra/random_instance.h"
 #include "tests/search/limited_memory.h"
+#include "tests/seeds.h"
 
 namespace pipesim {
 namespace {
 
+using testing::AllOf;
+using testing::Ge;
 using testing::HasSubstr;
+using testing::Le;
 
 struct IntraCase {
   IntraCase(const char* model, Topology t, std::int32_t microbatches = 1)
@@ -74,6 +78,34 @@ TEST(Intra, KeepsToAMesh) {
   } catch (const InputError& error) {
     EXPECT_THAT(error.what(), HasSubstr("a mesh of 2x4 has 8 devices, allowed for"));
   }
+}
+
+// Of plans that move much: what operators get from others and keep is a third of the memory and more.
+TEST(Intra, SumsTellTheMemoryOfAnySplits) {
+  IntraCase c("gpt:batch=16,layers=4,hidden=128,heads=8,vocab=256,sequence=64",
+              with_device_memory(kNetwork, 0));
+  c.options.state_sharding = parse_state_sharding("zero1");
+  IntraCosts costs(c.graph, c.costs, c.options, {2, 2});
+  costs.plan_all();
+  const PairUsages problem = costs.problem(costs.all(), 1, costs.usable());
+  for_each_seed(100, [&](Rng& rng) {
+    IntraAnswer answer;
+    for (std::size_t n = 0; n < problem.nodes(); ++n)
+      answer.push_back(static_cast<std::uint32_t>(rng.below(problem.instance().nodes[n].cost.size())));
+    const IntraAnswer extended = problem.extended(answer);
+    double sum = 0, alone = 0;
+    for (std::size_t n = 0; n < extended.size(); ++n) {
+      const auto usage = static_cast<double>(problem.instance().nodes[n].usage[extended[n]]);
+      sum += usage;
+      alone += n < problem.nodes() ? usage : 0;
+    }
+    Evaluator& evaluator = costs.evaluator();
+    std::vector<DeviceMemory> peaks;
+    evaluator.score(evaluator.contents().bind(costs.strategy(answer)), peaks);
+    const auto peak = static_cast<double>(std::ranges::max(peaks, {}, &DeviceMemory::peak).peak.value);
+    EXPECT_THAT(sum / peak, AllOf(Ge(0.85), Le(1.15)));
+    EXPECT_THAT(alone / peak, Le(0.8));
+  });
 }
 
 // Copies of all weights no longer fit, so weights are divided, at a price.
