@@ -171,7 +171,7 @@ MeshAxes mesh_of(const Arguments& a) {
     if (at == end) return axes;
   }
   throw UsageError(
-      fmt::format("--mesh: found '{}', allowed: sizes from 1 on with x between them, as in 8x8", text));
+      fmt::format("--mesh: found \"{}\", allowed: sizes from 1 on with x between them, as in 8x8", text));
 }
 
 std::vector<Option> planner_options() {
