@@ -99,9 +99,11 @@ PairUsages IntraCosts::problem(const AdditiveCounts& part, std::int64_t in_fligh
     for (std::size_t c = 0; c < held[u].size(); ++c) instance.nodes[u].usage[c] = held[u][c].value;
   }
   std::vector<std::vector<std::int64_t>> of_pairs;
-  for (const std::vector<Bytes>& of_edge : additive_.held_of_moves(part, in_flight)) {
-    of_pairs.emplace_back();
-    for (const Bytes bytes : of_edge) of_pairs.back().push_back(counts_moves_ ? bytes.value : 0);
+  if (counts_moves_) {
+    for (const std::vector<Bytes>& of_edge : additive_.held_of_moves(part, in_flight)) {
+      of_pairs.emplace_back();
+      for (const Bytes bytes : of_edge) of_pairs.back().push_back(bytes.value);
+    }
   }
   return {std::move(instance), of_pairs};
 }

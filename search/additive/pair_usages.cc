@@ -8,7 +8,7 @@ namespace pipesim {
 
 PairUsages::PairUsages(IntraInstance pairs, const std::vector<std::vector<std::int64_t>>& usages)
     : instance_(std::move(pairs)), nodes_(instance_.nodes.size()), edges_(instance_.edges.size()) {
-  for (std::size_t e = 0; e < edges_; ++e) {
+  for (std::size_t e = 0; e < usages.size(); ++e) {
     if (std::ranges::any_of(usages[e], [](std::int64_t usage) { return usage > 0; })) divide(e, usages[e]);
   }
 }

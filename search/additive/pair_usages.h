@@ -15,8 +15,8 @@ namespace pipesim {
 /// others.
 class PairUsages {
  public:
-  /// `usages`: [edge][as its costs], 0 or more, where its ends are two nodes. They count while its second end
-  /// is alive.
+  /// `usages`: [edge][as its costs], 0 or more, where its ends are two nodes; none: no pair uses anything.
+  /// They count while the edge's second end is alive.
   PairUsages(IntraInstance pairs, const std::vector<std::vector<std::int64_t>>& usages);
 
   /// Leaves these choices of the nodes and edges that were there before.

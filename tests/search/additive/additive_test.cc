@@ -8,6 +8,7 @@
 #include "search/additive/additive_starts.h"
 #include "search/intra/check_answer.h"
 #include "search/intra/solve.h"
+#include "tests/search/intra/random_instance.h"
 #include "tests/search/search_case.h"
 
 namespace pipesim {
@@ -31,21 +32,6 @@ struct Additive : SearchCase {
   }
 };
 
-std::vector<IntraAnswer> all_choices(const IntraInstance& instance) {
-  std::vector<IntraAnswer> all{{}};
-  for (const IntraInstance::Node& node : instance.nodes) {
-    std::vector<IntraAnswer> longer;
-    for (const IntraAnswer& choice : all) {
-      for (std::uint32_t c = 0; c < node.cost.size(); ++c) {
-        longer.push_back(choice);
-        longer.back().push_back(c);
-      }
-    }
-    all = std::move(longer);
-  }
-  return all;
-}
-
 // Planning what the solution moves, and solving again, ends at what planning everything finds.
 TEST(AdditiveCosts, EndAtTheLeastPlannedSum) {
   Additive c("mlp:batch=64,layers=1,features=256,hidden=256,classes=16", "levels:2@10GB/s@5us,2@1GB/s@20us");
@@ -54,7 +40,9 @@ TEST(AdditiveCosts, EndAtTheLeastPlannedSum) {
   IntraSolution found = least(lazy);
   const WideCost bound = found.cost;
   while (lazy.plan(found.answer, lazy.all())) found = least(lazy);
-  const std::vector<IntraAnswer> choices = all_choices(all.instance({}, all.all()));
+  std::vector<IntraAnswer> choices;
+  const IntraInstance before = all.instance({}, all.all());
+  visit_answers(before, before.nodes.size(), [&](const IntraAnswer& answer) { choices.push_back(answer); });
   const std::size_t every = choices.size() / 20'000 + 1;
   for (const IntraAnswer& choice : choices) all.plan(choice, all.all());
   EXPECT_EQ(least(all).cost, found.cost);

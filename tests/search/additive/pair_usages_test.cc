@@ -41,8 +41,8 @@ struct PairsCase {
       for (std::size_t n = 0; n < answer.size(); ++n)
         sum += alive(n) ? instance.nodes[n].usage[answer[n]] : 0;
       for (std::size_t e = 0; e < usages.size(); ++e) {
-        const auto& [a, b, cost] = instance.edges[e];
-        if (alive(b)) sum += usages[e][answer[a] * instance.nodes[b].cost.size() + answer[b]];
+        const IntraInstance::Edge& edge = instance.edges[e];
+        if (alive(edge.b)) sum += usages[e][pair_of(instance, edge, answer)];
       }
       most = std::max(most, sum);
     }
@@ -52,8 +52,8 @@ struct PairsCase {
     bool any = false;
     for (std::size_t n = 0; n < answer.size(); ++n)
       any = any || instance.nodes[n].cost[answer[n]] >= kForbidden;
-    for (const auto& [a, b, cost] : instance.edges)
-      any = any || cost[answer[a] * instance.nodes[b].cost.size() + answer[b]] >= kForbidden;
+    for (const IntraInstance::Edge& edge : instance.edges)
+      any = any || edge.cost[pair_of(instance, edge, answer)] >= kForbidden;
     return any;
   }
 
@@ -102,10 +102,8 @@ TEST(PairUsages, NarrowedChoicesAreThoseOfTheEdgesBefore) {
       const CheckedAnswer checked = check_answer(pairs.instance(), pairs.extended(answer));
       if (!checked.feasible() || checked.cost > *least) return;
       for (std::size_t n = 0; n < answer.size(); ++n) EXPECT_TRUE(within.strategies[n][answer[n]]);
-      for (std::size_t e = 0; e < c.instance.edges.size(); ++e) {
-        const auto& [a, b, cost] = c.instance.edges[e];
-        EXPECT_TRUE(within.pairs[e][answer[a] * c.instance.nodes[b].cost.size() + answer[b]]);
-      }
+      for (std::size_t e = 0; e < c.instance.edges.size(); ++e)
+        EXPECT_TRUE(within.pairs[e][pair_of(c.instance, c.instance.edges[e], answer)]);
     });
     PairUsages narrowed = pairs;
     narrowed.forbid_others(within);
@@ -113,10 +111,8 @@ TEST(PairUsages, NarrowedChoicesAreThoseOfTheEdgesBefore) {
     visit_answers(c.instance, c.instance.nodes.size(), [&](const IntraAnswer& answer) {
       bool marked = true;
       for (std::size_t n = 0; n < answer.size(); ++n) marked = marked && within.strategies[n][answer[n]];
-      for (std::size_t e = 0; e < c.instance.edges.size(); ++e) {
-        const auto& [a, b, cost] = c.instance.edges[e];
-        marked = marked && within.pairs[e][answer[a] * c.instance.nodes[b].cost.size() + answer[b]];
-      }
+      for (std::size_t e = 0; e < c.instance.edges.size(); ++e)
+        marked = marked && within.pairs[e][pair_of(c.instance, c.instance.edges[e], answer)];
       if (!marked) {
         EXPECT_FALSE(check_answer(narrowed.instance(), narrowed.extended(answer)).feasible());
       }

@@ -33,10 +33,8 @@ TEST(ChoicesWithin, AreThoseOfAllCheapAnswers) {
       const CheckedAnswer checked = check_answer(instance, answer);
       if (!checked.feasible() || checked.cost > most) return;
       for (std::size_t i = 0; i < answer.size(); ++i) EXPECT_TRUE(within.strategies[i][answer[i]]) << i;
-      for (std::size_t e = 0; e < instance.edges.size(); ++e) {
-        const auto& [a, b, cost] = instance.edges[e];
-        EXPECT_TRUE(within.pairs[e][answer[a] * instance.nodes[b].cost.size() + answer[b]]) << e;
-      }
+      for (std::size_t e = 0; e < instance.edges.size(); ++e)
+        EXPECT_TRUE(within.pairs[e][pair_of(instance, instance.edges[e], answer)]) << e;
     });
     for (const auto* kept : {&within.strategies, &within.pairs}) {
       for (const std::vector<bool>& of_one : *kept) {

@@ -80,6 +80,12 @@ void visit_answers(const IntraInstance& instance, std::size_t nodes, Visit visit
   }
 }
 
+/// The number of what the answer has at an edge, in IntraInstance::Edge::cost.
+inline std::size_t pair_of(const IntraInstance& instance, const IntraInstance::Edge& edge,
+                           const IntraAnswer& answer) {
+  return answer[edge.a] * instance.nodes[edge.b].cost.size() + answer[edge.b];
+}
+
 /// Looks at all answers. None where all of them break a rule.
 inline std::optional<WideCost> least_cost(const IntraInstance& instance) {
   std::optional<WideCost> least;
