@@ -18,8 +18,6 @@ bool has_weights(const Operator& op) {
   return std::any_of(op.uses.begin(), op.uses.end(), is_weight);
 }
 
-bool has_weight_pass(const Operator& op) { return has_weights(op) && !op.flops_backward_weight.empty(); }
-
 class PassOfShard {
  public:
   PassOfShard(const OperatorGraph& graph, const Operator& op, Pass pass, std::span<const Range> ranges,
@@ -73,14 +71,25 @@ class PassOfShard {
   }
 
   /// Weights whose gradient BackwardInput computes along with the inputs'.
-  [[nodiscard]] bool weights_ride_along() const { return has_weights(op_) && !has_weight_pass(op_); }
+  [[nodiscard]] bool weights_ride_along() const { return trains_weights() && !has_weight_pass(); }
+
+  [[nodiscard]] bool is_trained(const TensorUse& use) const {
+    return use.role == Role::Weight && graph_.wants_gradient(use.tensor);
+  }
+  [[nodiscard]] bool trains_weights() const {
+    return std::any_of(op_.uses.begin(), op_.uses.end(),
+                       [this](const TensorUse& use) { return is_trained(use); });
+  }
+  [[nodiscard]] bool has_weight_pass() const {
+    return trains_weights() && !op_.flops_backward_weight.empty();
+  }
 
   [[nodiscard]] bool wanted() const {
     if (pass_ == Pass::Forward) return true;
     // A profile's figure holds whatever the graph says: it was measured.
-    if (op_.measured && !has_weight_pass(op_)) return pass_ == Pass::BackwardInput;
+    if (op_.measured && !has_weight_pass()) return pass_ == Pass::BackwardInput;
     if (!gets_gradient()) return false;
-    if (pass_ == Pass::BackwardWeight) return has_weight_pass(op_);
+    if (pass_ == Pass::BackwardWeight) return has_weight_pass();
     return wants_some_input() || weights_ride_along();
   }
 
@@ -92,7 +101,7 @@ class PassOfShard {
       share *= static_cast<double>(ranges_[f].length()) / static_cast<double>(op_.factors[f].size);
     }
     if (pass_ == Pass::Forward) return op_.measured->forward.value * share;
-    bool both = has_weight_pass(op_) && wants_some_input();
+    bool both = has_weight_pass() && wants_some_input();
     return op_.measured->backward.value * share * (both ? 0.5 : 1);
   }
 
@@ -160,7 +169,7 @@ class PassOfShard {
     constexpr double kSum = 4 + 4;
     if (pass_ == Pass::Forward || (pass_ == Pass::BackwardInput && !weights_ride_along())) return;
     for (const TensorUse& use : op_.uses) {
-      if (use.role != Role::Weight) continue;
+      if (!is_trained(use)) continue;
       work.gradient_bytes += bytes_of(use);
       work.sum_bytes += kSum * elements_of(use);
     }
@@ -194,8 +203,9 @@ class PassOfShard {
   }
 
   [[nodiscard]] double passes_over_weight(const TensorUse& use) const {
-    if (pass_ == Pass::BackwardWeight) return 1;
-    return (wants_some_input() ? use.backward_passes : 0) + (weights_ride_along() ? 1 : 0);
+    if (pass_ == Pass::BackwardWeight) return is_trained(use) ? 1 : 0;
+    const bool gradient = weights_ride_along() && is_trained(use);
+    return (wants_some_input() ? use.backward_passes : 0) + (gradient ? 1 : 0);
   }
 
   const OperatorGraph& graph_;

@@ -64,6 +64,14 @@ void check_name_count(const OperatorDraft& draft, Role role, const std::vector<s
                          role == Role::Weight ? "weight" : "output", most));
 }
 
+/// What only the gradients of weights would need is not kept.
+void forget_weight_gradients(Operator& op) {
+  for (TensorUse& use : op.uses) {
+    if (use.saved_for_weights) use.saved = use.saved_for_weights = false;
+  }
+  op.flops_backward_weight.clear();
+}
+
 /// The i-th given name, or the default where none is given.
 std::string name_or(const std::vector<std::string>& given, std::size_t i, const std::string& fallback) {
   return i < given.size() && !given[i].empty() ? given[i] : fallback;
@@ -118,16 +126,24 @@ TensorId GraphBuilder::add_tensor(Tensor tensor, std::int32_t sample_dim) {
   return id;
 }
 
-TensorId GraphBuilder::weight(const OperatorDraft& draft, const Tensor& wanted) {
+TensorId GraphBuilder::weight(const OperatorDraft& draft, const Tensor& wanted, bool frozen) {
   const std::string& name = wanted.name;
   const auto found = tensor_by_name_.find(name);
-  if (found == tensor_by_name_.end()) return add_tensor(wanted, -1);
+  if (found == tensor_by_name_.end()) {
+    Tensor tensor = wanted;
+    tensor.frozen = frozen;
+    return add_tensor(std::move(tensor), -1);
+  }
   const Tensor& shared = tensors_[found->second.index()];
   if (shared.kind != TensorKind::Weight)
     draft.fail(fmt::format("weight \"{}\": a tensor of that name is not a weight", name));
   if (shared.shape != wanted.shape) {
     draft.fail(fmt::format("shared weight \"{}\" has shape {}, allowed: {}", name, to_text(shared.shape),
                            to_text(wanted.shape)));
+  }
+  if (shared.frozen != frozen) {
+    draft.fail(fmt::format("shared weight \"{}\" is {}, allowed: frozen for all that share it or for none",
+                           name, shared.frozen ? "frozen" : "trained"));
   }
   return found->second;
 }
@@ -169,7 +185,8 @@ std::vector<TensorId> GraphBuilder::add_operator(const OperatorRequest& request)
     const std::string own = tensor.full_name(op.name);
     if (use.role == Role::Weight) {
       const std::string name = name_or(request.weights, weights++, own);
-      use.tensor = weight(made, {name, TensorKind::Weight, extents(use.dims), tensor.type, {}});
+      use.tensor =
+          weight(made, {name, TensorKind::Weight, extents(use.dims), tensor.type, {}}, request.frozen);
     } else if (use.role == Role::State) {
       use.tensor = add_tensor({own, TensorKind::State, extents(use.dims), tensor.type, {}}, -1);
     } else {
@@ -180,6 +197,7 @@ std::vector<TensorId> GraphBuilder::add_operator(const OperatorRequest& request)
       use.tensor = outputs.back();
     }
   }
+  if (request.frozen) forget_weight_gradients(op);
   operator_names_.insert(op.name);
   operators_.push_back(std::move(op));
   return outputs;

@@ -21,6 +21,7 @@ struct OperatorRequest {
   std::vector<std::string> outputs;  ///< names of the outputs in order; "" or a shorter list: "<name>", or
                                      ///< "<name>.<output>" for kinds with several
   std::string repeat;
+  bool frozen = false;  ///< its weights are not trained; weights that it shares must be frozen, too
 };
 
 /// Builds an OperatorGraph operator by operator. Each kind of operator infers its shapes, makes its weights
@@ -64,7 +65,7 @@ class GraphBuilder {
   void check_name(const std::string& name) const;
   [[nodiscard]] OperatorDraft draft(const OperatorRequest& request) const;
   void cast_operands(OperatorRequest& request);
-  TensorId weight(const OperatorDraft& draft, const Tensor& wanted);
+  TensorId weight(const OperatorDraft& draft, const Tensor& wanted, bool frozen);
 
   std::string name_;
   std::int64_t batch_;

@@ -17,7 +17,8 @@
 namespace pipesim {
 namespace {
 
-const std::vector<std::string> operator_keys = {"name", "kind", "inputs", "outputs", "weights", "repeat"};
+const std::vector<std::string> operator_keys = {"name",    "kind",   "inputs", "outputs",
+                                                "weights", "repeat", "frozen"};
 
 std::vector<std::string> strings(const std::optional<JsonValue>& list) {
   std::vector<std::string> result;
@@ -28,6 +29,7 @@ std::vector<std::string> strings(const std::optional<JsonValue>& list) {
 
 AttributeValue read_word(const JsonValue& value, const AttributeSchema& schema) {
   std::string word = value.string();
+  if (schema.is_text()) return word;
   if (std::count(schema.words.begin(), schema.words.end(), word) == 0) {
     value.fail(fmt::format("found \"{}\"{}, allowed: {}", word, did_you_mean(word, schema.words),
                            list_names(schema.words)));
@@ -87,6 +89,7 @@ FileOperator read_operator(const JsonValue& at, const NamedSizes& sizes) {
   request.weights = strings(at.find("weights"));
   request.outputs = strings(at.find("outputs"));
   if (const auto repeat = at.find("repeat")) request.repeat = repeat->string();
+  if (const auto frozen = at.find("frozen")) request.frozen = frozen->boolean();
   std::vector<std::string> inputs = strings(at.find("inputs"));
   return {at, std::move(request), std::move(inputs)};
 }

@@ -23,7 +23,8 @@ namespace pipesim {
 //   }
 //
 // Operators may stand in any order. An operator's only output has its name, several are "name.output", unless
-// "outputs" names them. "weights" names weights, and equal names share one; "repeat" is Operator::repeat. An
+// "outputs" names them. "weights" names weights, and equal names share one; "repeat" is Operator::repeat;
+// with "frozen": true the operator's weights are not trained. An
 // input may say "before": the operator it precedes in the numbering of tensors, "" for none; this changes
 // nothing else. "sizes" names sizes, with the values that they have unless others are bound; wherever an
 // integer stands (in "batch" a name only), a name or a product such as "4*h" may stand, see NamedSizes.

@@ -14,8 +14,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-bool is_loss(const Operator& op) { return op.kind == "cross_entropy" || op.kind == "linear_cross_entropy"; }
-
 /// The type that the model's builder was given. It does not outlive the builder, but weights have it, and
 /// results of all operators that compute something, except that a loss is float32.
 DataType model_type(const OperatorGraph& graph) {
@@ -23,7 +21,8 @@ DataType model_type(const OperatorGraph& graph) {
     if (t.kind == TensorKind::Weight) return t.type;
   }
   for (const Operator& op : graph.operators()) {
-    if (!op.flops_forward.empty() && !is_loss(op)) return graph.tensor(op.uses.back().tensor).type;
+    const Tensor& result = graph.tensor(op.uses.back().tensor);
+    if (!op.flops_forward.empty() && !result.shape.empty()) return result.type;
   }
   return DataType::Float32;
 }
@@ -70,6 +69,8 @@ Json operator_json(const OperatorGraph& graph, const Operator& op, DataType type
   add_names(json, "outputs", Role::Output, graph, op, draft);
   add_names(json, "weights", Role::Weight, graph, op, draft);
   if (!op.repeat.empty()) json["repeat"] = op.repeat;
+  const auto is_frozen = [&](const TensorUse& use) { return graph.tensor(use.tensor).frozen; };
+  if (std::ranges::any_of(op.uses, is_frozen)) json["frozen"] = true;
   add_attributes(json, kind, op);
   return json;
 }

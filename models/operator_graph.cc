@@ -132,7 +132,7 @@ void OperatorGraph::find_gradients() {
   wants_gradient_.assign(tensors_.size(), false);
   gets_gradient_.assign(tensors_.size(), false);
   for (std::size_t t = 0; t < tensors_.size(); ++t)
-    wants_gradient_[t] = tensors_[t].kind == TensorKind::Weight;
+    wants_gradient_[t] = tensors_[t].kind == TensorKind::Weight && !tensors_[t].frozen;
   for (const Operator& op : operators_) {
     bool wanted = false;
     for (const TensorUse& use : op.uses) {
@@ -176,6 +176,14 @@ std::int64_t OperatorGraph::parameter_count() const {
   return n;
 }
 
+std::int64_t OperatorGraph::frozen_parameter_count() const {
+  std::int64_t n = 0;
+  for (const Tensor& t : tensors_) {
+    if (t.frozen) n += t.elements();
+  }
+  return n;
+}
+
 Flops OperatorGraph::forward_flops() const {
   Flops sum;
   for (const Operator& op : operators_) sum += Flops(evaluate(op.flops_forward, whole_ranges(op)));
@@ -190,6 +198,7 @@ std::string OperatorGraph::fingerprint() const {
     print.add(t.shape);
     print.add(static_cast<std::int64_t>(t.kind));
     print.add(static_cast<std::int64_t>(t.type));
+    if (t.frozen) print.add(std::string("frozen"));  // models without have the fingerprints that they had
   }
   for (const Operator& op : operators_) {
     print.add(op.name);

@@ -17,6 +17,7 @@ struct Tensor {
   std::vector<std::int64_t> shape;  ///< empty: a scalar
   DataType type = DataType::Float32;
   OperatorId producer;  ///< invalid for data and weights
+  bool frozen = false;  ///< a weight that is not trained: no gradient, no optimizer state
   bool operator==(const Tensor&) const = default;
   [[nodiscard]] std::int64_t elements() const;
   [[nodiscard]] Bytes bytes() const;
@@ -45,15 +46,15 @@ class OperatorGraph {
   [[nodiscard]] const Operator& op(OperatorId id) const { return operators_[id.index()]; }
   [[nodiscard]] std::span<const UseRef> consumers(
       TensorId id) const;  ///< uses that are not outputs, in order
-  /// Whether the gradient of the tensor must be computed: something upstream, or the tensor itself, has
-  /// weights.
+  /// Whether the gradient of the tensor must be computed: it is a weight that is trained, or depends on one.
   [[nodiscard]] bool wants_gradient(TensorId id) const { return wants_gradient_[id.index()]; }
   /// Whether a gradient reaches the tensor: a loss of the graph depends on it, or any output where there is
   /// no loss.
   [[nodiscard]] bool gets_gradient(TensorId id) const { return gets_gradient_[id.index()]; }
 
-  [[nodiscard]] std::int64_t parameter_count() const;  ///< elements of all weights, shared ones once
-  [[nodiscard]] Flops forward_flops() const;           ///< of one iteration, unsplit
+  [[nodiscard]] std::int64_t parameter_count() const;         ///< elements of all weights, shared ones once
+  [[nodiscard]] std::int64_t frozen_parameter_count() const;  ///< of those that are not trained
+  [[nodiscard]] Flops forward_flops() const;                  ///< of one iteration, unsplit
   [[nodiscard]] std::string fingerprint() const;  ///< 16 hex digits over all that changes a plan's meaning
 
   bool operator==(const OperatorGraph& o) const {

@@ -18,7 +18,7 @@ enum class AttributeType : std::uint8_t {
   Integer,
   Integers,  ///< a list; one integer stands for a list of one
   Real,
-  Word  ///< one of AttributeSchema::words
+  Word  ///< one of AttributeSchema::words; any text where there are none
 };
 
 /// What a kind of operator accepts under one name.
@@ -41,6 +41,9 @@ struct AttributeSchema {
                               std::optional<double> fallback = {});
   static AttributeSchema word(std::string name, std::string help, std::vector<std::string> words,
                               std::string fallback);
+  /// Any text, required.
+  static AttributeSchema text(std::string name, std::string help);
+  [[nodiscard]] bool is_text() const { return type == AttributeType::Word && words.empty(); }
 };
 
 /// Inputs and attributes of an example that is shown to people: 64 samples, float32.
@@ -69,7 +72,7 @@ struct OperatorKind {
 
 /// All kinds, sorted by name.
 std::span<const OperatorKind> operator_kinds();
-/// InputError `unknown operator kind "linaer" (did you mean "linear"?)`.
+/// InputError `unknown operator kind "linaer" (did you mean "linear"?), allowed: …`.
 const OperatorKind& operator_kind(std::string_view name);
 /// False for names that no kind has.
 bool is_attention(std::string_view kind);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <span>
@@ -44,8 +45,33 @@ struct AttentionSizes {
   }
 };
 
-/// Whether scores get learned biases: a use more than queries, keys, values and results.
-inline bool is_relative_attention(const Operator& op) { return op.uses.size() > 4; }
+/// Whether scores get biases, use 3: a use more than queries, keys, values and results.
+inline bool has_biases(const Operator& op) { return op.uses.size() > 4; }
+/// Whether they are learned, and chosen by distance.
+inline bool is_relative_attention(const Operator& op) {
+  return has_biases(op) && op.uses[3].role == Role::Weight;
+}
+
+/// Where the bias of a score is in the shard's piece of input 3, [g, r, s, t]: dims of length 1 count for
+/// all.
+class InputBiases {
+ public:
+  InputBiases(const Operator& op, std::span<const Range> ranges) {
+    const Box box = box_of(op.uses[3], op, ranges);
+    std::int64_t stride = 1;
+    for (std::size_t i = 4; i-- > 0;) {
+      if (op.uses[3].dims[i].kind != IndexExpr::Kind::Whole) steps_[i] = stride;
+      stride *= box[i].length();
+    }
+  }
+  [[nodiscard]] std::int64_t of(std::int64_t head, std::int64_t member, std::int64_t query,
+                                std::int64_t key) const {
+    return head * steps_[0] + member * steps_[1] + query * steps_[2] + key * steps_[3];
+  }
+
+ private:
+  std::array<std::int64_t, 4> steps_{};
+};
 
 /// Which learned bias a score gets by how far its key stands from its query: nearby distances have one each,
 /// others share one the more, the farther they are (Raffel et al., 2020, section 2.1, and their code). Where

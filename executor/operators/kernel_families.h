@@ -21,3 +21,12 @@
   FAMILY(row_norm)                      \
   FAMILY(shape)                         \
   FAMILY(softmax)
+
+/// Those that only CPUs have: files of executor/cpu/kernels.
+#define PIPESIM_CPU_KERNEL_FAMILIES(FAMILY) \
+  FAMILY(einsum)                            \
+  FAMILY(indexing)                          \
+  FAMILY(mean_loss)                         \
+  FAMILY(parameter)                         \
+  FAMILY(pointwise)                         \
+  FAMILY(selective_scan)

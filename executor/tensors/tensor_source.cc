@@ -1,6 +1,7 @@
 #include "executor/tensors/tensor_source.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <string_view>
 
@@ -10,9 +11,7 @@
 namespace pipesim {
 namespace {
 
-bool is_norm(const Operator& op) {
-  return op.kind == "batch_norm" || op.kind == "layer_norm" || op.kind == "rms_norm";
-}
+bool is_norm(const Operator& op) { return op.kind.ends_with("_norm"); }
 
 // How many products are added up in what the weight contributes to.
 double contracted_length(const Operator& op, const TensorUse& use) {
@@ -32,7 +31,9 @@ double contracted_length(const Operator& op, const TensorUse& use) {
 std::vector<std::int64_t> index_bounds(const OperatorGraph& graph) {
   std::vector<std::int64_t> bounds(graph.tensors().size(), INT64_MAX);
   const auto chooses = [](const Operator& op) {
-    return op.kind == "embedding" || op.kind == "cross_entropy" || op.kind == "linear_cross_entropy";
+    constexpr std::array kinds{"embedding", "embedding_bag", "gather", "cross_entropy",
+                               "linear_cross_entropy"};
+    return std::ranges::find(kinds, op.kind) != kinds.end();
   };
   for (std::size_t o = graph.operators().size(); o-- > 0;) {  // readers first
     const Operator& op = graph.operators()[o];
@@ -63,7 +64,7 @@ SyntheticSource::SyntheticSource(const OperatorGraph& graph) : graph_(graph), la
       if (use.role == Role::State) {
         law = {ordinal++ == 0 ? 0.0 : 1.0, 0, 0};  // mean, variance
       } else if (use.role == Role::Weight) {
-        const double length = op.kind == "embedding" ? 400 : contracted_length(op, use);
+        const double length = op.kind.starts_with("embedding") ? 400 : contracted_length(op, use);
         law.reach = length > 1 ? std::sqrt(3 / length) : 0.1;
         law.center = is_norm(op) && ordinal++ == 0 ? 1 : 0;
       }

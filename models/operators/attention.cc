@@ -26,8 +26,23 @@ void read_documents(OperatorDraft& draft) {
     draft.fail("attribute \"document_length\" is given, allowed: with \"causal\"");
 }
 
-/// `buckets`: learned biases that scores choose from by distance, or 0. `alibi`: slopes that are not learned.
-void build_scores(OperatorDraft& draft, std::int64_t buckets, bool alibi) {
+/// Input 3 of biased attention, [g, r, s, t]: any of its dims may be 1.
+std::vector<IndexExpr> bias_dims(const OperatorDraft& draft, const std::vector<FactorIndex>& scores) {
+  const auto& shape = draft.shape(3);
+  std::vector<IndexExpr> dims;
+  for (std::size_t i = 0; i < shape.size(); ++i)
+    dims.push_back(shape[i] == 1 ? IndexExpr::whole(1) : draft.axis(scores[i]));
+  return dims;
+}
+
+/// What is added to scores: biases that are learned and chosen by distance, of so many `buckets` or none;
+/// slopes that are not learned; an input.
+struct AddedToScores {
+  std::int64_t buckets = 0;
+  bool alibi = false, input = false;
+};
+
+void build_scores(OperatorDraft& draft, const AddedToScores& what) {
   draft.require_rank(0, 5, 5, "q[b, s, g, r, d]");
   draft.require_rank(2, 4, 4, "v[b, t, g, e]");
   const auto& q = draft.shape(0);
@@ -42,11 +57,15 @@ void build_scores(OperatorDraft& draft, std::int64_t buckets, bool alibi) {
   draft.input(0, {draft.axis(b), draft.axis(s), draft.axis(g), draft.axis(r), depth}).saved = true;
   draft.input(1, {draft.axis(b), draft.axis(t), draft.axis(g), depth}).saved = true;
   draft.input(2, draft.axes({b, t, g, e})).saved = true;
-  if (buckets > 0) draft.weight("bias", {IndexExpr::whole(buckets), draft.axis(g), draft.axis(r)});
+  if (what.input) {
+    draft.require_rank(3, 4, 4, "bias[g, r, s, t], any of them 1");
+    draft.input(3, bias_dims(draft, {g, r, s, t})).saved = true;
+  }
+  if (what.buckets > 0) draft.weight("bias", {IndexExpr::whole(what.buckets), draft.axis(g), draft.axis(r)});
   draft.output("", draft.axes({b, s, g, r, e})).saved = true;
 
-  const double d = static_cast<double>(q[4]), learned = buckets > 0 ? 1 : 0,
-               added = learned + (alibi ? 1 : 0);
+  const double d = static_cast<double>(q[4]), learned = what.buckets > 0 || what.input ? 1 : 0,
+               added = learned + (what.alibi ? 1 : 0);
   const std::vector<FactorIndex> rows{b, s, g, r}, scores{b, s, g, r, t}, products{b, s, g, r, t, e};
   draft.op.flops_forward = {{2, products}, {2 * d + 5 + added, scores}};
   draft.op.flops_backward_input = {{4, products},
@@ -61,7 +80,7 @@ void build_scores(OperatorDraft& draft, std::int64_t buckets, bool alibi) {
   draft.op.matrix = MatrixShape{{b, g, r}, {s}, {t}, {}, 1, 1, q[4], true};
   draft.op.separate.forward = 4;  // the three inputs are brought into the kernel's order
   draft.op.separate.backward_input = 5;
-  if (q[1] == v[1]) draft.op.rotation = {s, t};
+  if (q[1] == v[1] && !what.input) draft.op.rotation = {s, t};
   if (draft.added_flag("keep_copy"))
     draft.op.saved_extra_bytes.push_back({draft.element_bytes(), {b, s, g, r, e}});
   read_zigzag(draft, q[1]);
@@ -79,8 +98,9 @@ void build_scores(OperatorDraft& draft, std::int64_t buckets, bool alibi) {
   draft.op.causal = {s, t};
 }
 
-void build_attention(OperatorDraft& draft) { build_scores(draft, 0, false); }
-void build_alibi_attention(OperatorDraft& draft) { build_scores(draft, 0, true); }
+void build_attention(OperatorDraft& draft) { build_scores(draft, {}); }
+void build_alibi_attention(OperatorDraft& draft) { build_scores(draft, {.alibi = true}); }
+void build_biased_attention(OperatorDraft& draft) { build_scores(draft, {.input = true}); }
 
 /// Half of the buckets are for keys behind a query unless these are masked, half of a side's for single
 /// distances.
@@ -92,7 +112,7 @@ void build_relative_attention(OperatorDraft& draft) {
         "\"buckets\" is {} and \"farthest\" {}, allowed: buckets that {} divides, and more than buckets / {}",
         buckets, farthest, parts, parts));
   }
-  build_scores(draft, buckets, false);
+  build_scores(draft, {.buckets = buckets});
 }
 
 /// Its kernels (product, softmax, dropout, product) write the scores and read them again, one after the
@@ -105,7 +125,7 @@ void build_scored_attention(OperatorDraft& draft) {
   if (buckets > 0) {
     build_relative_attention(draft);
   } else {
-    build_scores(draft, 0, draft.flag("alibi"));
+    build_scores(draft, {.alibi = draft.flag("alibi")});
   }
   Operator& op = draft.op;
   std::vector<FactorIndex> scores;
@@ -186,6 +206,16 @@ std::vector<OperatorKind> attention_kinds() {
        {causal, zigzag, documents, copy},
        {{{"q", {64, 128, 8, 2, 64}}, {"k", {64, 128, 8, 64}}, {"v", {64, 128, 8, 64}}}, {{"causal", 1}}},
        build_alibi_attention,
+       true},
+      {"biased_attention",
+       "attention whose scaled scores get an input added: a mask, or biases by position as in Swin",
+       inputs + ", bias[g, r, s, t or 1]",
+       4,
+       4,
+       {causal, zigzag, documents, copy},
+       {{{"q", {64, 49, 3, 1, 32}}, {"k", {64, 49, 3, 32}}, {"v", {64, 49, 3, 32}}, {"bias", {3, 1, 49, 49}}},
+        {}},
+       build_biased_attention,
        true},
       {"relative_attention",
        "attention whose scores get a learned bias of their head by the distance of key and query, as in T5",

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "models/operator_draft.h"
 #include "models/operators/families.h"
 
@@ -59,14 +61,28 @@ std::vector<IndexExpr> broadcast_dims(const OperatorDraft& draft, const std::vec
   return exprs;
 }
 
+struct BinaryFunction {
+  const char* name;
+  const char* text;
+  double flops, flops_backward;  ///< per element of x
+  bool saves_operands;           ///< else the slopes are constant
+};
+constexpr BinaryFunction binary_functions[] = {{"add", "x + y", 1, 1, false},
+                                               {"sub", "x − y", 1, 1, false},
+                                               {"mul", "x · y", 1, 2, true},
+                                               {"div", "x / y", 1, 4, true},
+                                               {"maximum", "the larger of x and y", 1, 2, true},
+                                               {"minimum", "the smaller of x and y", 1, 2, true}};
+
 void build_binary(OperatorDraft& draft) {
-  const bool product = draft.op.kind == "mul";
+  const auto* function =
+      std::ranges::find_if(binary_functions, [&](const auto& f) { return draft.op.kind == f.name; });
   const auto dims = plain_factors(draft, draft.shape(0));
-  draft.input(0, draft.axes(dims)).saved = product;
-  draft.input(1, broadcast_dims(draft, dims)).saved = product;
+  draft.input(0, draft.axes(dims)).saved = function->saves_operands;
+  draft.input(1, broadcast_dims(draft, dims)).saved = function->saves_operands;
   draft.output("", draft.axes(dims));
-  draft.op.flops_forward = {{1, dims}};
-  draft.op.flops_backward_input = {{product ? 2.0 : 1.0, dims}};
+  draft.op.flops_forward = {{function->flops, dims}};
+  draft.op.flops_backward_input = {{function->flops_backward, dims}};
 }
 
 }  // namespace
@@ -121,23 +137,16 @@ std::vector<OperatorKind> elementwise_kinds() {
                               "it is drawn again")},
        {{{"x", {64, 128, 512}}}, {{"rate", 0.1}}},
        build_dropout});
-  const std::string binary = "x[any dims], y[x's last dims, or 1 for some]";
-  kinds.push_back({"add",
-                   "x + y; y is broadcast where its dims are missing or 1",
-                   binary,
-                   2,
-                   2,
-                   {},
-                   {{{"x", {64, 128, 512}}, {"y", {64, 128, 512}}}, {}},
-                   build_binary});
-  kinds.push_back({"mul",
-                   "x · y; y is broadcast where its dims are missing or 1",
-                   binary,
-                   2,
-                   2,
-                   {},
-                   {{{"x", {64, 128, 512}}, {"y", {64, 128, 512}}}, {}},
-                   build_binary});
+  for (const BinaryFunction& function : binary_functions) {
+    kinds.push_back({function.name,
+                     fmt::format("{}; y is broadcast where its dims are missing or 1", function.text),
+                     "x[any dims], y[x's last dims, or 1 for some]",
+                     2,
+                     2,
+                     {},
+                     {{{"x", {64, 128, 512}}, {"y", {64, 128, 512}}}, {}},
+                     build_binary});
+  }
   return kinds;
 }
 

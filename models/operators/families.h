@@ -10,19 +10,26 @@ namespace pipesim {
 // One function per file of this folder. A new file is listed here, nowhere else.
 std::vector<OperatorKind> attention_kinds();
 std::vector<OperatorKind> convolution_kinds();
+std::vector<OperatorKind> einsum_kinds();
 std::vector<OperatorKind> elementwise_kinds();
 std::vector<OperatorKind> embedding_kinds();
 std::vector<OperatorKind> expert_kinds();
+std::vector<OperatorKind> indexing_kinds();
 std::vector<OperatorKind> linear_kinds();
 std::vector<OperatorKind> loss_kinds();
 std::vector<OperatorKind> normalization_kinds();
+std::vector<OperatorKind> opaque_kinds();
+std::vector<OperatorKind> pointwise_kinds();
 std::vector<OperatorKind> profiled_kinds();
 std::vector<OperatorKind> recurrent_kinds();
 std::vector<OperatorKind> reduction_kinds();
 std::vector<OperatorKind> shape_kinds();
+std::vector<OperatorKind> state_space_kinds();
 
 inline constexpr std::array operator_families = {
-    attention_kinds, convolution_kinds,   elementwise_kinds, embedding_kinds, expert_kinds,    linear_kinds,
-    loss_kinds,      normalization_kinds, profiled_kinds,    recurrent_kinds, reduction_kinds, shape_kinds};
+    attention_kinds, convolution_kinds, einsum_kinds,   elementwise_kinds, embedding_kinds,
+    expert_kinds,    indexing_kinds,    linear_kinds,   loss_kinds,        normalization_kinds,
+    opaque_kinds,    pointwise_kinds,   profiled_kinds, recurrent_kinds,   reduction_kinds,
+    shape_kinds,     state_space_kinds};
 
 }  // namespace pipesim

@@ -107,10 +107,33 @@ void build_linear_cross_entropy(OperatorDraft& draft) {
                           {Pass::Forward, Sum, {v}, {2, rows}, 4, 1 - 2 / (row_flops + 4)}};
 }
 
+/// The mean over all elements of a function of x and the target.
+void build_mean_loss(OperatorDraft& draft, double flops, double flops_backward) {
+  const auto dims = plain_factors(draft, draft.shape(0));
+  draft.input(0, draft.axes(dims)).saved = true;
+  draft.input(1, draft.axes(dims)).saved = true;
+  draft.output("", {}, DataType::Float32);
+  draft.op.flops_forward = {{flops, dims}};
+  draft.op.flops_backward_input = {{flops_backward, dims}};
+}
+
+void build_squared_error(OperatorDraft& draft) { build_mean_loss(draft, 3, 2); }
+void build_binary_cross_entropy(OperatorDraft& draft) { build_mean_loss(draft, 10, 6); }
+
+OperatorKind mean_loss_kind(const std::string& name, const std::string& help, void (*build)(OperatorDraft&)) {
+  return {name, help, "x[any dims], target[as x]", 2, 2, {}, {{{"x", {64, 128}}, {"target", {64, 128}}}, {}},
+          build};
+}
+
 }  // namespace
 
 std::vector<OperatorKind> loss_kinds() {
-  return {{"cross_entropy",
+  return {mean_loss_kind("squared_error", "the mean of (x − target)² over all elements, a scalar",
+                         build_squared_error),
+          mean_loss_kind("binary_cross_entropy",
+                         "the mean cross entropy of sigmoid(x) and the target over all elements, a scalar",
+                         build_binary_cross_entropy),
+          {"cross_entropy",
            "softmax cross entropy: the sum over rows by the count of rows in the global batch, a scalar",
            "x[b, s…, v], labels[b, s…]",
            2,

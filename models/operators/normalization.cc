@@ -42,6 +42,14 @@ void build_batch_norm(OperatorDraft& draft) {
   fuse_activation(draft, draft.word("activation"), dims, {});
 }
 
+/// Models keep the fingerprints that they had before the weights could be left out.
+bool scales_rows(OperatorDraft& draft) {
+  if (draft.op.kind != "layer_norm") return true;
+  const bool affine = draft.flag("affine");
+  if (affine) draft.op.attributes.erase("affine");
+  return affine;
+}
+
 void build_row_norm(OperatorDraft& draft) {
   const bool rms = draft.op.kind == "rms_norm";
   draft.require_rank(0, 1, 8, "[b, s…, h]");
@@ -49,8 +57,10 @@ void build_row_norm(OperatorDraft& draft) {
   const auto rows = all_but_last(dims);
   const FactorIndex h = dims.back();
   draft.input(0, draft.axes(dims)).saved = true;
-  draft.weight("gamma", {draft.axis(h)});
-  if (!rms) draft.weight("beta", {draft.axis(h)});
+  if (scales_rows(draft)) {
+    draft.weight("gamma", {draft.axis(h)});
+    if (!rms) draft.weight("beta", {draft.axis(h)});
+  }
   draft.output("", draft.axes(dims));
   const double statistics = rms ? 1 : 2;
   draft.op.flops_forward = {{rms ? 5.0 : 7.0, dims}};
@@ -99,7 +109,7 @@ std::vector<OperatorKind> normalization_kinds() {
            "x[b, s…, h]",
            1,
            1,
-           {},
+           {AttributeSchema::flag("affine", true, "multiplies by gamma and adds beta, which are learned")},
            {{{"x", {64, 128, 512}}}, {}},
            build_row_norm},
           {"rms_norm",

@@ -32,7 +32,8 @@ std::optional<AttributeValue> converted(const AttributeSchema& schema, const Att
   const auto* integer = std::get_if<std::int64_t>(&value);
   if (schema.type == AttributeType::Word) {
     const auto* word = std::get_if<std::string>(&value);
-    const bool known = word != nullptr && std::count(schema.words.begin(), schema.words.end(), *word) > 0;
+    const bool known = word != nullptr &&
+                       (schema.is_text() || std::count(schema.words.begin(), schema.words.end(), *word) > 0);
     return known ? std::optional(value) : std::nullopt;
   }
   if (schema.type == AttributeType::Real) {
@@ -68,7 +69,7 @@ std::string allowed_text(const AttributeSchema& schema) {
     case AttributeType::Word:
       break;
   }
-  return fmt::format("{}", fmt::join(schema.words, ", "));
+  return schema.is_text() ? "a text" : fmt::format("{}", fmt::join(schema.words, ", "));
 }
 
 OperatorGraph example_graph(const OperatorKind& kind, const std::string& name) {
@@ -111,6 +112,10 @@ AttributeSchema AttributeSchema::word(std::string name, std::string help, std::v
   return {std::move(name), AttributeType::Word, std::move(fallback), 0, 0, std::move(words), std::move(help)};
 }
 
+AttributeSchema AttributeSchema::text(std::string name, std::string help) {
+  return {std::move(name), AttributeType::Word, std::nullopt, 0, 0, {}, std::move(help)};
+}
+
 const AttributeSchema* OperatorKind::find_attribute(std::string_view attribute) const {
   for (const AttributeSchema& schema : attributes) {
     if (schema.name == attribute) return &schema;
@@ -129,8 +134,10 @@ const OperatorKind& operator_kind(std::string_view name) {
     if (kind.name == name) return kind;
     names.push_back(kind.name);
   }
-  throw InputError(fmt::format("unknown operator kind \"{}\"{}, allowed: {}", name, did_you_mean(name, names),
-                               list_names(names, names.size())));
+  throw InputError(
+      fmt::format("unknown operator kind \"{}\"{}, allowed: one of the {} that `pipesim models "
+                  "--kinds` lists",
+                  name, did_you_mean(name, names), names.size()));
 }
 
 bool is_attention(std::string_view kind) {

@@ -105,6 +105,29 @@ void build_broadcast(OperatorDraft& draft) {
   draft.op.flops_backward_input = {{1, dims}};
 }
 
+/// As broadcast, along dims of length 1 and dims that are missing on the left.
+void build_expand(OperatorDraft& draft) {
+  const Shape &from = draft.shape(0), &to = draft.list("shape");
+  const auto refuse = [&] {
+    draft.fail(
+        fmt::format("attribute \"shape\" is {} and input 0 has shape {}, allowed: the same dims, longer "
+                    "where the input has 1, and more on the left",
+                    to_text(to), to_text(from)));
+  };
+  if (to.size() < from.size()) refuse();
+  const std::size_t missing = to.size() - from.size();
+  const auto dims = plain_factors(draft, to);
+  std::vector<IndexExpr> narrow;
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    const bool stretched = from[i] == 1;
+    if (!stretched && from[i] != to[missing + i]) refuse();
+    narrow.push_back(stretched ? IndexExpr::whole(1) : draft.axis(dims[missing + i]));
+  }
+  draft.input(0, std::move(narrow));
+  draft.output("", draft.axes(dims));
+  draft.op.flops_backward_input = {{1, dims}};
+}
+
 /// Products of the dims from the left: where the shape's dims end in row-major order.
 Shape boundaries(const Shape& shape) {
   Shape ends;
@@ -245,6 +268,14 @@ std::vector<OperatorKind> shape_kinds() {
             Schema::integer("size", "its length")},
            {{{"x", {64, 128, 64}}}, {{"axis", 2}, {"size", 16}}},
            build_broadcast},
+          {"expand",
+           "x repeated along dims of length 1, and along more dims on the left",
+           "x[any dims]",
+           1,
+           1,
+           {Schema::integers("shape", "of the result")},
+           {{{"x", {64, 1, 512}}}, {{"shape", std::vector<std::int64_t>{64, 128, 512}}}},
+           build_expand},
           {"reshape",
            "the same elements in row-major order under another shape",
            "x[any dims]",

@@ -64,6 +64,10 @@ AdditiveCosts::Held AdditiveCosts::state_of(TensorId weight) const {
   const auto weights = [](const WeightMemory& m) { return m.weights; };
   const LayoutId whole = contents.home_of(weight, others_), divided = contents.state_of(weight, others_);
   Held held;
+  if (evaluator_.graph().tensor(weight).frozen) {
+    held.always = most_of(whole, weights);
+    return held;
+  }
   held.always = most_of(sharding.gathers_to_use() ? divided : whole, weights) +
                 most_of(sharding.each_microbatch() ? divided : whole,
                         [](const WeightMemory& m) { return m.gradients; }) +

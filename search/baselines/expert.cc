@@ -70,8 +70,8 @@ ParallelConfig split_by_output(const Operator& op, std::span<const DeviceId> dev
 }  // namespace
 
 Strategy expert_strategy(const OperatorGraph& graph, const CostModel& costs) {
-  for (const char* kind :
-       {"attention", "alibi_attention", "relative_attention", "scored_attention", "moe_dispatch"}) {
+  for (const char* kind : {"attention", "alibi_attention", "biased_attention", "relative_attention",
+                           "scored_attention", "moe_dispatch"}) {
     if (has_kind(graph, kind)) return transformer_expert(graph, costs);
   }
   if (has_kind(graph, "conv2d")) return convolution_expert(graph, costs);

@@ -31,8 +31,9 @@ bool works_within_heads(const Operator& op) {
 
 // Operators that work on each part of a split input by itself and leave their output split alike.
 bool passes_on(const Operator& op) {
-  constexpr std::array<std::string_view, 13> kinds{"attention",
+  constexpr std::array<std::string_view, 15> kinds{"attention",
                                                    "alibi_attention",
+                                                   "biased_attention",
                                                    "relative_attention",
                                                    "scored_attention",
                                                    "rotary",
@@ -40,6 +41,7 @@ bool passes_on(const Operator& op) {
                                                    "dropout",
                                                    "relu",
                                                    "gelu",
+                                                   "quick_gelu",
                                                    "silu",
                                                    "sigmoid",
                                                    "tanh",
@@ -52,8 +54,8 @@ std::int64_t size_of(const Operator& op, std::string_view factor) {
 }
 
 bool has_heads(const Operator& op) {
-  constexpr std::array<std::string_view, 4> kinds{"attention", "alibi_attention", "relative_attention",
-                                                  "scored_attention"};
+  constexpr std::array<std::string_view, 5> kinds{"attention", "alibi_attention", "biased_attention",
+                                                  "relative_attention", "scored_attention"};
   return std::find(kinds.begin(), kinds.end(), op.kind) != kinds.end();
 }
 

@@ -82,8 +82,9 @@ bool is_input(const TensorUse& use) { return use.role == Role::Input || use.role
 
 // The use has a gradient in each backward pass of this operator.
 bool makes_gradient(const TensorUse& use, const BackwardNeed& need, const OperatorGraph& graph) {
+  if (!graph.wants_gradient(use.tensor)) return false;
   if (use.role == Role::Weight) return need.input_pass || need.weight_pass;
-  return use.role == Role::Input && need.input_pass && graph.wants_gradient(use.tensor);
+  return use.role == Role::Input && need.input_pass;
 }
 
 // Factors that make shards' gradients of the weight addends.

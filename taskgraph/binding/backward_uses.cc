@@ -32,8 +32,9 @@ BackwardUses::BackwardUses(const OperatorGraph& graph, bool trained)
 bool BackwardUses::makes_gradient(UseRef ref) const {
   const TensorUse& use = graph_->op(ref.op).uses[static_cast<std::size_t>(ref.use)];
   const BackwardNeed& backward = need(ref.op);
+  if (!graph_->wants_gradient(use.tensor)) return false;
   if (use.role == Role::Weight) return backward.weight_pass || backward.input_pass;
-  return use.role == Role::Input && backward.input_pass && graph_->wants_gradient(use.tensor);
+  return use.role == Role::Input && backward.input_pass;
 }
 
 bool BackwardUses::has_backward(TensorId tensor) const {

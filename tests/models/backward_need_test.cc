@@ -33,5 +33,25 @@ TEST(BackwardNeed, FollowsWeightsAndTheLoss) {
   EXPECT_EQ(passes, expected);
 }
 
+TEST(BackwardNeed, LeavesOutWeightsThatAreFrozen) {
+  GraphBuilder b("adapted", 4);
+  const auto linear = [&](const std::string& name, TensorId x, bool frozen) {
+    return b.add_operator({"linear", name, {x}, {{"out", Sizes{6}}}, {}, {}, "", frozen})[0];
+  };
+  const TensorId first = linear("first", b.data("x", {4, 6}), true);
+  const TensorId adapter = linear("adapter", first, false);
+  linear("last", adapter, true);
+  const OperatorGraph graph = b.build();
+  const auto passes = [&](std::size_t op) {
+    const BackwardNeed need = backward_need(graph, OperatorId(op));
+    return std::pair(need.input_pass, need.weight_pass);
+  };
+  EXPECT_EQ(passes(0), std::pair(false, false));
+  EXPECT_EQ(passes(1), std::pair(false, true)) << "nothing before it is trained";
+  EXPECT_EQ(passes(2), std::pair(true, false));
+  EXPECT_EQ(graph.parameter_count(), 3 * 42);
+  EXPECT_EQ(graph.frozen_parameter_count(), 2 * 42);
+}
+
 }  // namespace
 }  // namespace pipesim

@@ -69,6 +69,18 @@ TEST(GraphBuilder, RefusesSharedWeightsOfOtherShapes) {
   }
 }
 
+TEST(GraphBuilder, RefusesToFreezeASharedWeightForOneOnly) {
+  GraphBuilder b("m", 64);
+  const TensorId x = b.data("x", {64, 8});
+  b.add_operator({"linear", "a", {x}, {{"out", Sizes{8}}, {"bias", 0}}, {"w"}, {}, "", true});
+  EXPECT_EQ(
+      refusal<InputError>([&] {
+        b.add_operator({"linear", "b", {x}, {{"out", Sizes{8}}, {"bias", 0}}, {"w"}, {}, "", false});
+      }),
+      "operator \"b\" (linear): shared weight \"w\" is frozen, allowed: frozen for all that share it or "
+      "for none");
+}
+
 TEST(GraphBuilder, NamesRepeats) {
   GraphBuilder builder("m", 4);
   TensorId x = builder.data("x", {4, 7});

@@ -88,6 +88,22 @@ TEST(ModelJson, RoundTripsEveryKind) {
   EXPECT_EQ(to_json(again), to_json(graph));
 }
 
+TEST(ModelJson, RoundTripsFrozenWeights) {
+  GraphBuilder b("m", 4);
+  const TensorId input = b.data("x", {4, 6});
+  const TensorId y = b.add_operator(
+      {"linear", "fixed", {input}, {{"out", std::vector<std::int64_t>{6}}}, {}, {}, "", true})[0];
+  b.add("linear", "trained", {y}, {{"out", std::int64_t{6}}});
+  const OperatorGraph graph = b.build();
+  const std::string text = to_json(graph);
+  EXPECT_THAT(
+      text, testing::HasSubstr("\"name\":\"fixed\",\"kind\":\"linear\",\"inputs\":[\"x\"],\"frozen\":true"));
+  EXPECT_EQ(parse_model(text, "m.json"), graph);
+  std::string trained = text;
+  trained.erase(trained.find(",\"frozen\":true"), 14);
+  EXPECT_NE(parse_model(trained, "m.json").fingerprint(), graph.fingerprint());
+}
+
 TEST(ModelJson, RefusesWhatIsNotAModel) {
   EXPECT_EQ(refused_model("[]"), "m.json: /: found an array, an object is needed");
   EXPECT_EQ(refused_model("{}"), "m.json: /: \"pipesim_model\" is missing");
@@ -125,7 +141,8 @@ TEST(ModelJson, RefusesBadOperators) {
   EXPECT_EQ(
       refused_model(file(x, R"({"name": "a", "kind": "linear", "inputs": ["x"], "Out": 5})")),
       "m.json: /operators/0/Out: unknown key \"Out\" (did you mean \"out\"?); allowed: name, kind, inputs, "
-      "outputs, weights, repeat, out, contract, bias, activation, transpose_weight, router, router_groups, "
+      "outputs, weights, repeat, frozen, out, contract, bias, activation, transpose_weight, router, "
+      "router_groups, "
       "uneven, products, cast_input");
   EXPECT_EQ(refused_model(file(x, R"({"name": "a", "kind": "linear", "inputs": ["x"], "out": "5"})")),
             "m.json: /operators/0/out: found \"5\", a number is written without quotes");

@@ -1,5 +1,6 @@
 #include "models/operator_kind.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "models/model_json.h"
@@ -24,7 +25,8 @@ TEST(OperatorKinds, HaveAttributesThatAcceptTheirDefaults) {
     Attributes given;
     for (const AttributeSchema& schema : kind.attributes) {
       EXPECT_FALSE(schema.help.empty()) << kind.name << " " << schema.name;
-      given[schema.name] = schema.fallback.value_or(std::int64_t{1});
+      given[schema.name] = schema.fallback.value_or(schema.is_text() ? AttributeValue("text")
+                                                                     : AttributeValue(std::int64_t{1}));
     }
     EXPECT_EQ(complete_attributes(kind, given).size(), kind.attributes.size()) << kind.name;
   }
@@ -36,8 +38,10 @@ TEST(OperatorKinds, HaveExamplesWithSamples) {
     ASSERT_EQ(graph.operators().size(), 1U) << kind.name;
     const Operator& op = graph.operators()[0];
     EXPECT_EQ(op.kind, kind.name);
-    EXPECT_EQ(op.factors[0].kind, FactorKind::Sample) << kind.name;
-    EXPECT_EQ(op.factors[0].size, 64) << kind.name;
+    if (kind.most_inputs > 0) {
+      EXPECT_EQ(op.factors[0].kind, FactorKind::Sample) << kind.name;
+      EXPECT_EQ(op.factors[0].size, 64) << kind.name;
+    }
     EXPECT_EQ(parse_model(to_json(graph), "example.json"), graph) << kind.name;
     for (const auto& [name, value] : kind.example.attributes)
       EXPECT_NE(kind.find_attribute(name), nullptr) << kind.name << " " << name;
@@ -49,17 +53,10 @@ TEST(OperatorKinds, RefuseUnknownNames) {
     operator_kind("conv");
     FAIL();
   } catch (const InputError& error) {
-    EXPECT_STREQ(
-        error.what(),
-        "unknown operator kind \"conv\" (did you mean \"conv2d\"?), allowed: add, alibi_attention, "
-        "attention, "
-        "bahdanau_attention, batch_norm, broadcast, concat, conv2d, cross_entropy, dropout, embedding, "
-        "expert_linear, flatten, gelu, layer_norm, linear, linear_cross_entropy, lstm_cell, matmul, "
-        "moe_combine, moe_dispatch, "
-        "mul, pool2d, "
-        "profiled, reduce, relative_attention, relu, reshape, rms_norm, rotary, scored_attention, sigmoid, "
-        "silu, softmax, "
-        "split, tanh, transpose");
+    EXPECT_EQ(error.what(),
+              fmt::format("unknown operator kind \"conv\" (did you mean \"conv2d\"?), allowed: one of the {} "
+                          "that `pipesim models --kinds` lists",
+                          operator_kinds().size()));
   }
 }
 

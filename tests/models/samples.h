@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <iostream>
 #include <set>
@@ -125,6 +126,38 @@ inline std::vector<Operator> add_all_kinds(Bench& t, const std::set<std::string>
   add("cross_entropy", {tokens, words}, {{"keep_log_softmax", 1}});
   add("dropout", {tokens}, {{"rate", 0.1}, {"keep_mask", 1}});
   add("attention", {q, self, self}, {{"causal", 1}, {"keep_copy", 1}});
+  for (const char* kind : {"relu6", "hardswish", "hardsigmoid", "mish", "softplus", "quick_gelu", "exp",
+                           "abs", "sin", "cos", "erf", "leaky_relu", "elu"})
+    add(kind, {tokens});
+  const auto exponentials = std::ranges::find(ops, "exp", &Operator::kind);
+  const TensorId positive = exponentials == ops.end() ? tokens : exponentials->uses.back().tensor;
+  for (const char* kind : {"log", "sqrt", "reciprocal"}) add(kind, {positive});
+  add("power", {positive}, {{"exponent", 1.5}});
+  add("clip", {tokens}, {{"low", -0.5}, {"high", 0.75}});
+  add("affine", {tokens}, {{"factor", 0.5}, {"offset", 2.0}});
+  add("sub", {tokens, t.x({7, 1})});
+  add("div", {tokens, positive});
+  for (const char* kind : {"maximum", "minimum"}) add(kind, {tokens, t.x({8})});
+  add("expand", {t.x({4, 1, 3})}, {{"shape", Sizes{2, 4, 6, 3}}});
+  add("slice", {tokens}, {{"axis", 1}, {"start", 2}, {"length", 4}});
+  add("slice", {image}, {{"axis", 2}, {"start", 1}, {"length", 4}, {"step", 2}});
+  add("pad", {image}, {{"before", Sizes{0, 0, 3, 0}}, {"after", Sizes{0, 1, 2, 0}}});
+  add("pad", {image}, {{"before", Sizes{0, 0, 2, 1}}, {"after", Sizes{0, 0, 1, 3}}, {"mode", "reflect"}});
+  add("roll", {image}, {{"axis", 2}, {"shift", 4}});
+  add("gather", {tokens, words}, {{"axis", 2}});
+  add("einsum", {tokens, t.x({4, 5, 8})}, {{"equation", "bsh,bth->bst"}});
+  add("einsum", {image, t.x({8, 6})}, {{"equation", "bchw,cd->bhwd"}});
+  add("einsum", {tokens}, {{"equation", "bsh->hb"}});
+  for (const char* kind : {"squared_error", "binary_cross_entropy"}) add(kind, {tokens, t.x({4, 7, 8})});
+  add("embedding_bag", {words}, {{"rows", 11}, {"width", 6}, {"mode", "mean"}});
+  add("selective_scan", {tokens, positive, t.x({4, 7, 2}), t.x({4, 7, 2})});
+  add("parameter", {}, {{"shape", Sizes{7, 8}}});
+  add("layer_norm", {tokens}, {{"affine", 0}});
+  add("biased_attention", {q, k, v, t.x({2, 1, 6, 5})});
+  add("biased_attention", {q, self, self, t.x({2, 3, 1, 6})}, {{"causal", 1}});
+  add("opaque", {tokens, rows},
+      {{"what", "custom"}, {"shape", Sizes{4, 9}}, {"shape2", Sizes{4}}, {"samples", 1}});
+  add("opaque", {tokens}, {{"what", "custom"}, {"shape", Sizes{3}}, {"parameters", 10}});
   return ops;
 }
 

@@ -178,7 +178,8 @@ TEST(Models, RefusesUnknownKinds) {
   EXPECT_EQ(outcome.status, 1);
   EXPECT_THAT(
       outcome.err,
-      StartsWith("pipesim: unknown operator kind \"linaer\" (did you mean \"linear\"?), allowed: add, "));
+      StartsWith(
+          "pipesim: unknown operator kind \"linaer\" (did you mean \"linear\"?), allowed: one of the "));
   EXPECT_EQ(pipesim_run({"models", "--kinds=linear", "relu"}),
             (Outcome{2, "", "pipesim: models: --kinds=linear and \"relu\": one kind at a time\n"}));
   EXPECT_EQ(pipesim_run({"models", "--kinds", "--operators"}),

@@ -77,6 +77,8 @@ std::string totals(const OperatorGraph& graph) {
   table.add({"batch", std::to_string(graph.batch())});
   table.add({"operators", std::to_string(graph.operators().size())});
   table.add({"parameters", fmt::format("{} ({})", pretty_count(graph.parameter_count()), pretty(weights))});
+  if (const std::int64_t frozen = graph.frozen_parameter_count(); frozen > 0)
+    table.add({"trained", pretty_count(graph.parameter_count() - frozen)});
   table.add({"activations", pretty(activations)});
   table.add({"forward", pretty(graph.forward_flops())});
   if (measured != MeasuredTime{}) {

@@ -379,7 +379,7 @@ void require_room(const OperatorGraph& graph, const Topology& topology, const Pl
     if (t.kind != TensorKind::Weight) continue;
     const WeightMemory m = CostModel::weight_memory(t.elements(), options.state_sharding.kept_type(t.type),
                                                     options.gradient_type, options.optimizer);
-    needed += m.weights + m.gradients + m.optimizer_state;
+    needed += t.frozen ? m.weights : m.weights + m.gradients + m.optimizer_state;
   }
   const Bytes available = topology.usable_memory();
   if (needed <= available) return;

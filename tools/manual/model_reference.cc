@@ -61,7 +61,7 @@ std::string allowed_in_file(const AttributeSchema& schema) {
     case AttributeType::Integers:
       return fmt::format("a list of {}, or one for a list of it", allowed_text(schema));
     case AttributeType::Word:
-      return "one of " + allowed_text(schema);
+      return schema.is_text() ? allowed_text(schema) : "one of " + allowed_text(schema);
     case AttributeType::Integer:
     case AttributeType::Real:
       break;

@@ -70,7 +70,8 @@ Json operator_schema() {
       {"inputs", names},
       {"outputs", names},
       {"weights", names},
-      {"repeat", {{"type", "string"}, {"description", "equal for operators that repeat one another"}}}};
+      {"repeat", {{"type", "string"}, {"description", "equal for operators that repeat one another"}}},
+      {"frozen", {{"type", "boolean"}, {"description", "its weights are not trained"}}}};
   for (const OperatorKind& kind : operator_kinds()) {
     kinds.push_back(kind.name);
     conditions.push_back(kind_schema(kind, properties));

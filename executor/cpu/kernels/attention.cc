@@ -182,18 +182,17 @@ class Attention : public Kernel {
       if (gradient.present()) std::fill_n(gradient.floats, gradient.elements(), 0.0F);
     }
     std::vector<double> biases;  // gradients, if anybody wants them
-    const Piece* learned = is_relative_attention(call.op) ? &call.gradients[bias] : nullptr;
-    if (learned != nullptr && learned->present())
-      biases.resize(static_cast<std::size_t>(learned->elements()));
+    const Piece* wanted = has_biases(call.op) ? &call.gradients[bias] : nullptr;
+    if (wanted != nullptr && wanted->present()) biases.resize(static_cast<std::size_t>(wanted->elements()));
     for_each_block(call, [&](const QueryBlock& block) { send_back(call, block, biases); });
     for (std::size_t i = 0; i < biases.size(); ++i) {
-      const double before = call.continues ? static_cast<double>(learned->floats[i]) : 0;
-      learned->floats[i] = static_cast<float>(before + biases[i]);
+      const double before = call.continues ? static_cast<double>(wanted->floats[i]) : 0;
+      wanted->floats[i] = static_cast<float>(before + biases[i]);
     }
   }
 
  private:
-  static constexpr std::size_t bias = 3;  ///< a use of relative attention only
+  static constexpr std::size_t bias = 3;  ///< a use of relative and biased attention only
   static std::size_t output(const ShardCall& call) { return call.op.uses.size() - 1; }
   template <class Visit>
   static void for_each_block(const ShardCall& call, Visit visit) {
@@ -213,7 +212,8 @@ class Attention : public Kernel {
   /// Which element of the biases each score that is seen gets, if there are any.
   template <class Visit>
   static void for_each_bias(const ShardCall& call, const QueryBlock& block, Visit visit) {
-    if (!is_relative_attention(call.op)) return;
+    if (!has_biases(call.op)) return;
+    if (!is_relative_attention(call.op)) return for_each_input_bias(call, block, visit);
     const RelativeBuckets buckets(call.op);
     const AttentionSizes& a = block.a;
     for (std::int64_t i = 0; i < block.rows(); ++i) {
@@ -222,6 +222,20 @@ class Attention : public Kernel {
         const std::int64_t bucket = buckets.of(block.key_order.position(j) - block.position(query));
         visit(static_cast<std::size_t>(i * a.t + j),
               static_cast<std::size_t>((bucket * a.g + block.head) * a.r + i % a.r));
+      }
+    }
+  }
+
+  template <class Visit>
+  static void for_each_input_bias(const ShardCall& call, const QueryBlock& block, Visit visit) {
+    const InputBiases biases(call.op, call.ranges);
+    const AttentionSizes& a = block.a;
+    for (std::int64_t i = 0; i < block.rows(); ++i) {
+      const std::int64_t query = block.begin + i / a.r;
+      for (std::int64_t j = block.other_documents(query); j < block.seen(query); ++j) {
+        const std::int64_t key = block.key_order.row(j);
+        visit(static_cast<std::size_t>(i * a.t + j),
+              static_cast<std::size_t>(biases.of(block.head, i % a.r, query, key)));
       }
     }
   }
@@ -414,6 +428,7 @@ std::vector<KernelEntry> attention_kernels() {
   static const Attention attention;
   return {{"attention", &attention},
           {"alibi_attention", &attention},
+          {"biased_attention", &attention},
           {"relative_attention", &attention},
           {"scored_attention", &attention}};
 }

@@ -77,12 +77,65 @@ class Mul : public Kernel {
   }
 };
 
+struct Difference {
+  static float value(float x, float y) { return x - y; }
+  static float slope(float, float) { return 1; }
+  static float operand_slope(float, float) { return -1; }
+};
+struct Quotient {
+  static float value(float x, float y) { return x / y; }
+  static float slope(float, float y) { return 1 / y; }
+  static float operand_slope(float x, float y) { return -x / (y * y); }
+};
+/// Where both are equal, the gradient is x's.
+struct Maximum {
+  static float value(float x, float y) { return x >= y ? x : y; }
+  static float slope(float x, float y) { return x >= y ? 1 : 0; }
+  static float operand_slope(float x, float y) { return x >= y ? 0 : 1; }
+};
+struct Minimum {
+  static float value(float x, float y) { return x <= y ? x : y; }
+  static float slope(float x, float y) { return x <= y ? 1 : 0; }
+  static float operand_slope(float x, float y) { return x <= y ? 0 : 1; }
+};
+
+/// A function of two operands with its slopes; reads what the operator keeps. values: x, y, result.
+template <class Function>
+class Combined : public Kernel {
+ public:
+  void forward(const ShardCall& call, std::size_t /*segment*/) const override {
+    combine_rows(Broadcast(call.op, call.ranges), call.values[0].floats, call.values[1].floats,
+                 call.values[2].floats, Function::value);
+  }
+  void backward_input(const ShardCall& call, std::size_t /*segment*/) const override {
+    const Broadcast b(call.op, call.ranges);
+    const float *d = call.gradients[2].floats, *x = call.values[0].floats, *y = call.values[1].floats;
+    // Slopes of a difference are constant, and it keeps nothing.
+    const auto at = [&](const float* tensor, std::int64_t i) { return tensor == nullptr ? 0 : tensor[i]; };
+    const auto operand = [&](std::int64_t i) { return b.start(i / b.columns) + i % b.columns * b.step; };
+    if (const Piece& dx = call.gradients[0]; dx.present()) {
+      for (std::int64_t i = 0; i < dx.elements(); ++i)
+        dx.floats[i] = d[i] * Function::slope(at(x, i), at(y, operand(i)));
+    }
+    if (call.gradients[1].present()) {
+      sum_into_operand(b, call.step.sums, call.gradients[1].floats, [&](std::int64_t i) {
+        return d[i] * Function::operand_slope(at(x, i), at(y, operand(i)));
+      });
+    }
+  }
+};
+
 }  // namespace
 
 std::vector<KernelEntry> binary_kernels() {
   static const Add add;
   static const Mul mul;
-  return {{"add", &add}, {"mul", &mul}};
+  static const Combined<Difference> difference;
+  static const Combined<Quotient> quotient;
+  static const Combined<Maximum> maximum;
+  static const Combined<Minimum> minimum;
+  return {{"add", &add},      {"sub", &difference},  {"mul", &mul},
+          {"div", &quotient}, {"maximum", &maximum}, {"minimum", &minimum}};
 }
 
 }  // namespace pipesim::cpu

@@ -8,13 +8,15 @@ namespace pipesim::cpu {
 
 #define PIPESIM_DECLARE_FAMILY(name) std::vector<KernelEntry> name##_kernels();
 PIPESIM_KERNEL_FAMILIES(PIPESIM_DECLARE_FAMILY)
+PIPESIM_CPU_KERNEL_FAMILIES(PIPESIM_DECLARE_FAMILY)
 #undef PIPESIM_DECLARE_FAMILY
 
 namespace {
 
 const KernelTable<Kernel>& kernels() {
 #define PIPESIM_NAME_FAMILY(name) name##_kernels,
-  static constexpr std::array kFamilies = {PIPESIM_KERNEL_FAMILIES(PIPESIM_NAME_FAMILY)};
+  static constexpr std::array kFamilies = {PIPESIM_KERNEL_FAMILIES(PIPESIM_NAME_FAMILY)
+                                               PIPESIM_CPU_KERNEL_FAMILIES(PIPESIM_NAME_FAMILY)};
 #undef PIPESIM_NAME_FAMILY
   static const KernelTable<Kernel> table(kFamilies);
   return table;

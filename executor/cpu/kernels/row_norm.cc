@@ -8,8 +8,9 @@
 namespace pipesim::cpu {
 namespace {
 
-/// Layer norm and RMS norm, over the last dim. values: x[…, h], gamma[h], beta[h] unless RMS, y. Statistics
-/// of each row: forward Σx, Σx²; backward Σg, Σg·x̂ with g = dy·γ. RMS norm has only the second of each.
+/// Layer norm and RMS norm, over the last dim. values: x[…, h], gamma[h], beta[h] unless RMS, y; layer norm
+/// may have neither. Statistics of each row: forward Σx, Σx²; backward Σg, Σg·x̂ with g = dy·γ. RMS norm has
+/// only the second of each.
 class RowNorm : public Kernel {
  public:
   explicit RowNorm(bool rms) : rms_(rms) {}
@@ -39,6 +40,14 @@ class RowNorm : public Kernel {
   }
 
  private:
+  static bool has_weights(const Operator& op) { return op.uses.size() > 2; }
+  /// nullptr without weights.
+  static const float* gamma_of(const ShardCall& call) {
+    return has_weights(call.op) ? call.values[1].floats : nullptr;
+  }
+  static double factor(const float* gamma, std::int64_t j) {
+    return gamma == nullptr ? 1 : static_cast<double>(gamma[j]);
+  }
   static std::size_t rows_in(const Rows& r) { return static_cast<std::size_t>(r.rows); }
   static std::int64_t at(const Rows& r, std::size_t row) {
     return static_cast<std::int64_t>(row) * r.columns;
@@ -68,7 +77,7 @@ class RowNorm : public Kernel {
   }
 
   void normalise(const ShardCall& call, const Rows& r, std::size_t row) const {
-    const float *x = call.values[0].floats + at(r, row), *gamma = call.values[1].floats;
+    const float *x = call.values[0].floats + at(r, row), *gamma = gamma_of(call);
     const double* sums = call.statistics[0].data() + statistics() * row;
     const auto width = static_cast<double>(r.width);
     const double mean = rms_ ? 0.0 : sums[0] / width;
@@ -78,20 +87,20 @@ class RowNorm : public Kernel {
     saved[statistics() - 1] = static_cast<float>(inverse);
     for (std::int64_t j = 0; j < r.columns; ++j) {
       const double normal = (static_cast<double>(x[j]) - mean) * inverse;
-      y[j] = static_cast<float>(normal * static_cast<double>(gamma[j]));
+      y[j] = static_cast<float>(normal * factor(gamma, j));
     }
-    if (rms_) return;
+    if (rms_ || gamma == nullptr) return;
     const float* beta = call.values[2].floats;
     for (std::int64_t j = 0; j < r.columns; ++j) y[j] += beta[j];
   }
 
   void add_up_gradients(const ShardCall& call, const Rows& r, std::size_t row) const {
-    const float *x = call.values[0].floats + at(r, row), *gamma = call.values[1].floats;
+    const float *x = call.values[0].floats + at(r, row), *gamma = gamma_of(call);
     const float* dy = call.gradients.back().floats + at(r, row);
     const double mean = mean_of(saved_floats(call), row), inverse = inverse_of(saved_floats(call), row);
     double sum = 0, products = 0;
     for_each_term(r.columns, call.step.sums, [&](std::int64_t j) {
-      const double g = static_cast<double>(dy[j]) * static_cast<double>(gamma[j]);
+      const double g = static_cast<double>(dy[j]) * factor(gamma, j);
       sum += g;
       products += g * (static_cast<double>(x[j]) - mean);
     });
@@ -99,6 +108,7 @@ class RowNorm : public Kernel {
   }
 
   void weight_gradients(const ShardCall& call, const Rows& r) const {
+    if (!has_weights(call.op)) return;
     const auto columns = static_cast<std::size_t>(r.columns);
     std::vector<double> along(columns, 0.0), sum(columns, 0.0);
     for_each_term(r.rows, call.step.sums, [&](std::int64_t i) {
@@ -120,7 +130,7 @@ class RowNorm : public Kernel {
   }
 
   void input_gradient(const ShardCall& call, const Rows& r, std::size_t row) const {
-    const float *x = call.values[0].floats + at(r, row), *gamma = call.values[1].floats;
+    const float *x = call.values[0].floats + at(r, row), *gamma = gamma_of(call);
     const float* dy = call.gradients.back().floats + at(r, row);
     float* dx = call.gradients[0].floats + at(r, row);
     const double mean = mean_of(saved_floats(call), row), inverse = inverse_of(saved_floats(call), row);
@@ -129,7 +139,7 @@ class RowNorm : public Kernel {
     const double average = rms_ ? 0.0 : sums[0] / width;
     const double along = inverse * sums[statistics() - 1] / width;
     for (std::int64_t j = 0; j < r.columns; ++j) {
-      const double g = static_cast<double>(dy[j]) * static_cast<double>(gamma[j]);
+      const double g = static_cast<double>(dy[j]) * factor(gamma, j);
       dx[j] = static_cast<float>(inverse * (g - average - (static_cast<double>(x[j]) - mean) * along));
     }
   }

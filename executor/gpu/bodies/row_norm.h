@@ -30,6 +30,14 @@ struct RowNormRows {
   }
 };
 
+/// gamma of a group of columns; ones where it is not present.
+PIPESIM_DEVICE inline FloatGroup row_slopes(const Floats& gamma, const GroupPlace& columns) {
+  if (gamma.present()) return read_group(gamma, columns);
+  FloatGroup ones;
+  for (float& value : ones.values) value = 1;
+  return ones;
+}
+
 /// Adds up a row's Σx and Σx², or finishes y = (x − mean) / σ · γ + β, or both when the row is whole.
 struct NormaliseRow {
   RowNormRows rows;
@@ -71,7 +79,7 @@ struct NormaliseRow {
     for (std::int64_t g = team.rank(); g < groups_of(rows.columns); g += team.size()) {
       const GroupPlace weights = group_at(g, rows.columns), at = weights.in_row(row * rows.columns);
       FloatGroup group = read_group(x, at);
-      const FloatGroup slopes = read_group(gamma, weights),
+      const FloatGroup slopes = row_slopes(gamma, weights),
                        shifts = beta.present() ? read_group(beta, weights) : FloatGroup{};
       for (int k = 0; k < FloatGroup::size; ++k)
         group.values[k] = (group.values[k] - centre) * inverse * slopes.values[k] + shifts.values[k];
@@ -125,7 +133,7 @@ struct NormalisedRowGradient {
   /// g of a row.
   [[nodiscard]] PIPESIM_DEVICE FloatGroup scaled(const GroupPlace& weights, std::int64_t row) const {
     FloatGroup group = read_group(dy, weights.in_row(row));
-    const FloatGroup slopes = read_group(gamma, weights);
+    const FloatGroup slopes = row_slopes(gamma, weights);
     for (int k = 0; k < FloatGroup::size; ++k) group.values[k] *= slopes.values[k];
     return group;
   }

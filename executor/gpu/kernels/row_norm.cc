@@ -20,9 +20,9 @@ class RowNorm : public Kernel {
   void forward(const ShardCall& call, std::size_t segment) const override {
     const Rows r(call.op, call.ranges);
     if (r.whole() && segment > 0) return;
-    const Floats beta = rms_ ? Floats{} : call.values[2].floats();
+    const Floats beta = rms_ || !has_weights(call.op) ? Floats{} : call.values[2].floats();
     run(call.stream, r.rows,
-        NormaliseRow{rows_of(call, r), call.values[0].floats(), call.values[1].floats(), beta,
+        NormaliseRow{rows_of(call, r), call.values[0].floats(), gamma_of(call), beta,
                      call.values.back().floats(), segment == 0, r.whole() || segment > 0});
   }
 
@@ -33,18 +33,25 @@ class RowNorm : public Kernel {
     const bool add_up = segment == 0, finish = dx.present() && r.whole() == add_up;
     if (add_up || finish) {
       run(call.stream, r.rows,
-          NormalisedRowGradient{rows_of(call, r), call.values[0].floats(), call.values[1].floats(),
+          NormalisedRowGradient{rows_of(call, r), call.values[0].floats(), gamma_of(call),
                                 call.gradients.back().floats(), dx, add_up, finish});
     }
   }
 
  private:
+  static bool has_weights(const Operator& op) { return op.uses.size() > 2; }
+  /// Not present without weights.
+  static Floats gamma_of(const ShardCall& call) {
+    return has_weights(call.op) ? call.values[1].floats() : Floats{};
+  }
+
   [[nodiscard]] RowNormRows rows_of(const ShardCall& call, const Rows& r) const {
     return {r.columns, static_cast<double>(r.width), rms_, call.statistics[0].data(),
             reinterpret_cast<float*>(call.saved.data())};
   }
 
   void weight_gradients(const ShardCall& call, const Rows& r) const {
+    if (!has_weights(call.op)) return;
     const Floats dgamma = call.gradients[1].floats();
     const Floats dbeta = rms_ ? Floats{} : call.gradients[2].floats();
     if (r.columns == 0 || (!dgamma.present() && !dbeta.present())) return;

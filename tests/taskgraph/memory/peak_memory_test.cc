@@ -40,6 +40,26 @@ TEST(PeakMemory, OfTwoLinearsOnOneDevice) {
   EXPECT_EQ(peaks[1].peak, Bytes(0));
 }
 
+// fc1 and fc3 are not trained: no gradient and no state, and fc3 does not keep y2 for a gradient of its
+// weight.
+TEST(PeakMemory, OfFrozenWeightsIsThatOfTheirValues) {
+  GraphBuilder b("adapted", 4);
+  const auto linear = [&](const std::string& name, TensorId x, std::int64_t out, bool frozen) {
+    return b.add_operator({"linear", name, {x}, {{"out", Sizes{out}}, {"bias", 0}}, {}, {}, "", frozen})[0];
+  };
+  const TensorId y1 = linear("fc1", b.data("x", {4, 6}), 8, true), y2 = linear("fc2", y1, 2, false);
+  linear("fc3", y2, 5, true);
+  Expansion e(b.build(), "p100-4x4", {});
+  const std::vector<WeightMemory> held = e.contents.permanent_memory(e.bound);
+  EXPECT_EQ(held[0].weights, Bytes(4 * (48 + 16 + 10)));
+  EXPECT_EQ(held[0].gradients, Bytes(4 * 16));
+  EXPECT_EQ(held[0].optimizer_state, Bytes(4 * 16));
+  EXPECT_EQ(e.contents.backward().owned_weights(OperatorId(0)).size(), 0U);
+  EXPECT_EQ(e.contents.backward().frozen_weights().size(), 2U);
+  EXPECT_FALSE(e.contents.graph().op(OperatorId(2)).uses[0].saved);
+  EXPECT_TRUE(e.contents.graph().op(OperatorId(1)).uses[0].saved);
+}
+
 TEST(PeakMemory, CountsReceiveBuffersWhereTheyLie) {
   Expansion e(linears_without_bias(), "p100-4x4", {{"fc2", {{}, {1}}}});
   const std::vector<DeviceMemory> peaks = peaks_of(e);

@@ -26,6 +26,13 @@ double defined_slope(std::int64_t head) {
   return std::pow(2.0, -exponents[head]);
 }
 
+/// Of learned biases [bucket, g, r], or of an input [g, r, s, t] with dims of 1.
+double defined_bias(WholeTensor& bias, HeadIndex i, std::int64_t key, bool causal) {
+  if (bias.shape.size() == 3) return bias.at(defined_bucket(i.s, key, causal), i.g, i.r);
+  const auto in = [&](std::size_t dim, std::int64_t index) { return bias.shape[dim] == 1 ? 0 : index; };
+  return bias.at(in(0, i.g), in(1, i.r), in(2, i.s), in(3, key));
+}
+
 /// Softmax over keys of a query's scores, 0 for keys that it does not see. `bias`: of 8 buckets or null.
 std::vector<double> defined_shares(const WholeTensor& q_given, const WholeTensor& k_given, WholeTensor* bias,
                                    bool causal, HeadIndex i, bool alibi = false, std::int64_t document = 0) {
@@ -38,7 +45,7 @@ std::vector<double> defined_shares(const WholeTensor& q_given, const WholeTensor
     double score = 0;
     for (std::int64_t d = 0; d < depth; ++d) score += q.at(i.b, i.s, i.g, i.r, d) * k.at(i.b, t, i.g, d);
     score /= std::sqrt(static_cast<double>(depth));
-    if (bias != nullptr) score += bias->at(defined_bucket(i.s, t, causal), i.g, i.r);
+    if (bias != nullptr) score += defined_bias(*bias, i, t, causal);
     if (alibi) score -= defined_slope(i.g * q.shape[3] + i.r) * static_cast<double>(std::abs(t - i.s));
     sum += shares[static_cast<std::size_t>(t)] = std::exp(score);
   }
@@ -79,6 +86,21 @@ TEST(AttentionKernel, SharesKeysAmongQueryHeads) {
 TEST(AttentionKernel, MasksByPositionsInTheWholeSequence) {
   check_kernel(attention_case({2, 6, 2, 1, 3}, {2, 6, 2, 3}, {2, 6, 2, 4}, true));
   check_kernel(attention_case({2, 7, 1, 2, 2}, {2, 7, 1, 2}, {2, 7, 1, 2}, true));
+}
+
+TEST(AttentionKernel, AddsAnInputToScores) {
+  if (!tests_all_kernels()) GTEST_SKIP() << "no GPU kernel adds an input to scores";
+  const Sizes q{2, 5, 2, 2, 3}, k{2, 6, 2, 3}, v{2, 6, 2, 4};
+  for (const Sizes& bias : {Sizes{2, 2, 5, 6}, Sizes{2, 1, 5, 6}, Sizes{1, 1, 1, 6}, Sizes{1, 2, 1, 6}}) {
+    Bench bench(2);
+    check_kernel({bench.op("biased_attention", {bench.x(q), bench.x(k), bench.x(v), bench.x(bias)}),
+                  define_attention});
+  }
+  Bench bench(2);
+  const TensorId keys = bench.x({2, 5, 2, 3});
+  check_kernel(
+      {bench.op("biased_attention", {bench.x(q), keys, keys, bench.x({2, 1, 5, 5})}, {{"causal", 1}}),
+       define_attention});
 }
 
 // Documents of one position have gradients of queries and keys that are 0 but for rounding.
