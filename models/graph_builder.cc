@@ -25,9 +25,10 @@ FactorIndex leading_factor(const IndexExpr& expr) { return expr.factors.empty() 
 /// A factor counts samples if it runs over the sample dimension of an input, wherever that dimension stands;
 /// a factor that its kind calls Sample but that reaches none (positions, say) is an ordinary Attribute.
 void mark_sample_factors(Operator& op, const std::vector<TensorId>& inputs,
-                         const std::vector<std::int32_t>& dims) {
+                         const std::vector<std::int32_t>& dims, FactorIndex new_samples) {
   if (inputs.empty()) return;
   std::vector<bool> reached(op.factors.size(), false);
+  if (new_samples >= 0) reached[static_cast<std::size_t>(new_samples)] = true;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const std::int32_t dim = dims[inputs[i].index()];
     const FactorIndex f = dim < 0 ? -1 : leading_factor(op.uses[i].dims[static_cast<std::size_t>(dim)]);
@@ -169,7 +170,7 @@ OperatorDraft GraphBuilder::draft(const OperatorRequest& request) const {
   kind->build(draft);
   draft.op.repeat = request.repeat;
   for (std::size_t i = 0; i < request.inputs.size(); ++i) draft.op.uses[i].tensor = request.inputs[i];
-  mark_sample_factors(draft.op, request.inputs, sample_dims_);
+  mark_sample_factors(draft.op, request.inputs, sample_dims_, draft.new_samples);
   return draft;
 }
 

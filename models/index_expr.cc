@@ -32,6 +32,10 @@ IndexExpr IndexExpr::window(FactorIndex factor, std::int64_t extent, std::int64_
   return e;
 }
 
+IndexExpr IndexExpr::blocks(FactorIndex factor, std::int64_t extent, std::int64_t length) {
+  return length == 1 ? axis(factor, extent) : window(factor, extent, length, length, 1, 0);
+}
+
 IndexExpr IndexExpr::merged(std::vector<FactorIndex> factors, std::int64_t extent) {
   if (factors.size() == 1) return axis(factors.front(), extent);
   IndexExpr e;

@@ -48,6 +48,9 @@ struct IndexExpr {
   static IndexExpr axis(FactorIndex factor, std::int64_t extent, std::int64_t offset = 0);
   static IndexExpr window(FactorIndex factor, std::int64_t extent, std::int64_t stride, std::int64_t kernel,
                           std::int64_t dilation, std::int64_t pad);
+  /// Element f of the factor stands for the elements [f·length, (f + 1)·length) of the dimension, clipped to
+  /// it.
+  static IndexExpr blocks(FactorIndex factor, std::int64_t extent, std::int64_t length);
   static IndexExpr merged(std::vector<FactorIndex> factors, std::int64_t extent);
   /// Windows of neighbouring outputs overlap, so the gradients of different shards are addends.
   [[nodiscard]] bool overlaps() const { return kind == Kind::Window && dilation * (kernel - 1) + 1 > stride; }

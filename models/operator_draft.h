@@ -19,7 +19,8 @@ class OperatorDraft {
   OperatorDraft(const OperatorKind& kind, std::string name, const Attributes& attributes,
                 std::vector<const Tensor*> inputs, DataType type, std::int64_t batch);
 
-  Operator op;  ///< tensors of uses are filled in by GraphBuilder
+  Operator op;                   ///< tensors of uses are filled in by GraphBuilder
+  FactorIndex new_samples = -1;  ///< a factor that counts samples though no input has any
 
   [[nodiscard]] std::size_t inputs() const { return inputs_.size(); }
   [[nodiscard]] const std::vector<std::int64_t>& shape(std::size_t input) const {

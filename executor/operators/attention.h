@@ -52,25 +52,26 @@ inline bool is_relative_attention(const Operator& op) {
   return has_biases(op) && op.uses[3].role == Role::Weight;
 }
 
-/// Where the bias of a score is in the shard's piece of input 3, [g, r, s, t]: dims of length 1 count for
-/// all.
+/// Where the bias of a score is in the shard's piece of input 3, [g, r, s, t] or [b, g, r, s, t]: dims of
+/// length 1 count for all.
 class InputBiases {
  public:
   InputBiases(const Operator& op, std::span<const Range> ranges) {
     const Box box = box_of(op.uses[3], op, ranges);
     std::int64_t stride = 1;
-    for (std::size_t i = 4; i-- > 0;) {
-      if (op.uses[3].dims[i].kind != IndexExpr::Kind::Whole) steps_[i] = stride;
+    const std::size_t missing = steps_.size() - box.dims();
+    for (std::size_t i = box.dims(); i-- > 0;) {
+      if (op.uses[3].dims[i].kind != IndexExpr::Kind::Whole) steps_[missing + i] = stride;
       stride *= box[i].length();
     }
   }
-  [[nodiscard]] std::int64_t of(std::int64_t head, std::int64_t member, std::int64_t query,
-                                std::int64_t key) const {
-    return head * steps_[0] + member * steps_[1] + query * steps_[2] + key * steps_[3];
+  [[nodiscard]] std::int64_t of(std::int64_t sample, std::int64_t head, std::int64_t member,
+                                std::int64_t query, std::int64_t key) const {
+    return sample * steps_[0] + head * steps_[1] + member * steps_[2] + query * steps_[3] + key * steps_[4];
   }
 
  private:
-  std::array<std::int64_t, 4> steps_{};
+  std::array<std::int64_t, 5> steps_{};
 };
 
 /// Which learned bias a score gets by how far its key stands from its query: nearby distances have one each,

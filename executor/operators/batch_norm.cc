@@ -11,9 +11,10 @@ BatchNormSizes::BatchNormSizes(const Operator& op, std::span<const Range> ranges
   const Box x = box_of(whole, op, ranges);
   samples = x[0].length();
   channels = x[1].length();
-  plane = volume(x, 2, 4);
-  count = static_cast<double>(
-      synchronises_statistics(op) ? whole_volume(whole, 0, 1) * whole_volume(whole, 2, 4) : samples * plane);
+  plane = volume(x, 2, x.dims());
+  count = static_cast<double>(synchronises_statistics(op)
+                                  ? whole_volume(whole, 0, 1) * whole_volume(whole, 2, x.dims())
+                                  : samples * plane);
 }
 
 }  // namespace pipesim

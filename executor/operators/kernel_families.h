@@ -1,7 +1,7 @@
 #pragma once
 
-/// The families of kernels, each a file of executor/cpu/kernels and one of executor/gpu/kernels that defines
-/// NAME_kernels(). A new family is listed here, nowhere else.
+/// The families of kernels, each a file in executor/cpu/kernels and one in executor/gpu/kernels that defines
+/// NAME_kernels(). A new family is listed in this file, nowhere else.
 #define PIPESIM_KERNEL_FAMILIES(FAMILY) \
   FAMILY(attention)                     \
   FAMILY(bahdanau)                      \
@@ -22,11 +22,14 @@
   FAMILY(shape)                         \
   FAMILY(softmax)
 
-/// Those that only CPUs have: files of executor/cpu/kernels.
+/// Those that only CPUs have.
 #define PIPESIM_CPU_KERNEL_FAMILIES(FAMILY) \
+  FAMILY(conv_transpose)                    \
   FAMILY(einsum)                            \
+  FAMILY(group_norm)                        \
   FAMILY(indexing)                          \
   FAMILY(mean_loss)                         \
   FAMILY(parameter)                         \
   FAMILY(pointwise)                         \
+  FAMILY(resize)                            \
   FAMILY(selective_scan)

@@ -30,20 +30,31 @@ struct PoolingWindow {
   }
 };
 
-/// The sizes of a pool2d: x[planes, image], y[planes, result], [rows, columns]. The image ends where the
-/// tensor does: a shard's x holds all that its windows touch.
+/// The sizes of a pool2d, or of a pool1d as one row: x[planes, image], y[planes, result], [rows, columns].
+/// The image ends where the tensor does: a shard's x holds all that its windows touch.
 struct PoolingShape {
   std::int64_t planes = 0;
   std::array<PoolingWindow, 2> windows;
+  bool exclude_pad = false;  ///< averages are over the elements on the image alone
   [[nodiscard]] PIPESIM_DEVICE std::int64_t image() const { return windows[0].image * windows[1].image; }
   [[nodiscard]] PIPESIM_DEVICE std::int64_t result() const { return windows[0].result * windows[1].result; }
   [[nodiscard]] PIPESIM_DEVICE std::int64_t kernel() const { return windows[0].kernel * windows[1].kernel; }
+  /// By which an average over these taps divides.
+  [[nodiscard]] PIPESIM_DEVICE std::int64_t divisor(const Taps& rows, const Taps& columns) const {
+    if (!exclude_pad) return kernel();
+    const std::int64_t taps = (rows.last - rows.first) * (columns.last - columns.first);
+    return taps > 0 ? taps : 1;
+  }
 };
 
 PoolingShape pooling_shape(const Operator& op, std::span<const Range> ranges);
 
+/// One dim of the windows of a pool's shard; `dim`: of the tensors.
+PoolingWindow pooling_window(const Operator& op, std::span<const Range> ranges, std::size_t dim);
+
 /// The largest, not the average.
 bool takes_largest(const Operator& op);
+bool excludes_pad(const Operator& op);
 /// What is kept for each result of takes_largest(), 0 bytes for others: the tap that was the largest, the
 /// first of equals.
 std::int64_t bytes_of_tap(const Operator& op);

@@ -26,12 +26,13 @@ void read_documents(OperatorDraft& draft) {
     draft.fail("attribute \"document_length\" is given, allowed: with \"causal\"");
 }
 
-/// Input 3 of biased attention, [g, r, s, t]: any of its dims may be 1.
+/// Input 3 of biased attention, [g, r, s, t] or [b, g, r, s, t]: any of its dims may be 1.
 std::vector<IndexExpr> bias_dims(const OperatorDraft& draft, const std::vector<FactorIndex>& scores) {
   const auto& shape = draft.shape(3);
   std::vector<IndexExpr> dims;
+  const std::size_t missing = scores.size() - shape.size();
   for (std::size_t i = 0; i < shape.size(); ++i)
-    dims.push_back(shape[i] == 1 ? IndexExpr::whole(1) : draft.axis(scores[i]));
+    dims.push_back(shape[i] == 1 ? IndexExpr::whole(1) : draft.axis(scores[missing + i]));
   return dims;
 }
 
@@ -58,8 +59,8 @@ void build_scores(OperatorDraft& draft, const AddedToScores& what) {
   draft.input(1, {draft.axis(b), draft.axis(t), draft.axis(g), depth}).saved = true;
   draft.input(2, draft.axes({b, t, g, e})).saved = true;
   if (what.input) {
-    draft.require_rank(3, 4, 4, "bias[g, r, s, t], any of them 1");
-    draft.input(3, bias_dims(draft, {g, r, s, t})).saved = true;
+    draft.require_rank(3, 4, 5, "bias[g, r, s, t] or bias[b, g, r, s, t], any of them 1");
+    draft.input(3, bias_dims(draft, {b, g, r, s, t})).saved = true;
   }
   if (what.buckets > 0) draft.weight("bias", {IndexExpr::whole(what.buckets), draft.axis(g), draft.axis(r)});
   draft.output("", draft.axes({b, s, g, r, e})).saved = true;
@@ -209,7 +210,7 @@ std::vector<OperatorKind> attention_kinds() {
        true},
       {"biased_attention",
        "attention whose scaled scores get an input added: a mask, or biases by position as in Swin",
-       inputs + ", bias[g, r, s, t or 1]",
+       inputs + ", bias[g, r, s, t] or bias[b, g, r, s, t], any of them 1",
        4,
        4,
        {causal, zigzag, documents, copy},

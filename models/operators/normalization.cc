@@ -2,6 +2,7 @@
 
 #include "models/operator_draft.h"
 #include "models/operators/families.h"
+#include "models/operators/images.h"
 
 namespace pipesim {
 namespace {
@@ -16,11 +17,12 @@ std::vector<FactorIndex> all_but_last(std::vector<FactorIndex> factors) {
 
 /// gamma and beta follow the channels or the hidden dim; their gradients leave the input pass as local sums.
 void build_batch_norm(OperatorDraft& draft) {
-  draft.require_rank(0, 4, 4, "[n, c, h, w]");
+  draft.require_rank(0, 2, 2 + most_spatial_dims, "[n, c] to [n, c, d, h, w]");
   const bool synchronised = draft.word("statistics") == "synchronised";
   const auto dims = plain_factors(draft, draft.shape(0));
   const FactorIndex c = dims[1];
-  const std::vector<FactorIndex> counted{dims[0], dims[2], dims[3]};
+  std::vector<FactorIndex> counted{dims[0]};
+  counted.insert(counted.end(), dims.begin() + 2, dims.end());
   TensorUse& x = draft.input(0, draft.axes(dims));
   x.saved = true;
   x.forward_passes = x.backward_passes = 2;
@@ -40,6 +42,41 @@ void build_batch_norm(OperatorDraft& draft) {
                             {Pass::BackwardInput, Sum, counted, {2, {c}}, statistic_bytes, 4.0 / 11}};
   }
   fuse_activation(draft, draft.word("activation"), dims, {});
+}
+
+/// Groups of channels, each sample's own.
+void build_group_norm(OperatorDraft& draft) {
+  draft.require_rank(0, 2, 2 + most_spatial_dims, "[n, c] to [n, c, d, h, w]");
+  const std::vector<std::int64_t> shape = draft.shape(0);
+  const std::int64_t groups = draft.integer("groups"), channels = shape[1];
+  if (channels % groups != 0) {
+    draft.fail(
+        fmt::format("input 0 has shape {}, allowed: channels that {} groups divide", to_text(shape), groups));
+  }
+  const FactorIndex n = draft.factor("n", FactorKind::Sample, shape[0]);
+  const FactorIndex g = groups > 1 ? draft.factor("g", FactorKind::Parameter, groups) : -1;
+  const FactorIndex c =
+      groups == 1 || channels > groups ? draft.factor("c", FactorKind::Parameter, channels / groups) : -1;
+  const auto spatial = spatial_factors(draft, {shape.begin() + 2, shape.end()});
+  const auto elements = present_factors({n, g, c}, spatial), rows = present_factors({n, g}),
+             counted = present_factors({c}, spatial);
+  if (counted.empty()) {
+    draft.fail(fmt::format("input 0 has shape {}, allowed: groups of more than an element", to_text(shape)));
+  }
+  std::vector<IndexExpr> x{draft.axis(n), grouped_channels(draft, g, c, channels)};
+  for (const FactorIndex side : spatial) x.push_back(draft.axis(side));
+  draft.input(0, x).saved = true;
+  if (draft.flag("affine")) {
+    draft.weight("gamma", {x[1]});
+    draft.weight("beta", {x[1]});
+  }
+  draft.output("", x);
+  draft.op.flops_forward = {{7, elements}};
+  draft.op.flops_backward_input = {{11, elements}};
+  draft.op.saved_extra_bytes = {{8, rows}};  // mean and 1/σ in float32
+  using enum InnerStep::Reduce;
+  draft.op.inner_steps = {{Pass::Forward, Sum, counted, {2, rows}, statistic_bytes, 3.0 / 7},
+                          {Pass::BackwardInput, Sum, counted, {2, rows}, statistic_bytes, 5.0 / 11}};
 }
 
 /// Models keep the fingerprints that they had before the weights could be left out.
@@ -94,8 +131,8 @@ void build_softmax(OperatorDraft& draft) {
 
 std::vector<OperatorKind> normalization_kinds() {
   return {{"batch_norm",
-           "normalises every channel over samples, rows and columns",
-           "x[n, c, h, w]",
+           "normalises every channel over samples and spatial dims",
+           "x[n, c, spatial…]",
            1,
            1,
            {AttributeSchema::word(
@@ -104,6 +141,15 @@ std::vector<OperatorKind> normalization_kinds() {
             activation_attribute()},
            {{{"x", {64, 32, 28, 28}}}, {{"activation", "relu"}}},
            build_batch_norm},
+          {"group_norm",
+           "normalises groups of channels of every sample; as many groups as channels: instance norm",
+           "x[n, c, spatial…]",
+           1,
+           1,
+           {AttributeSchema::integer("groups", "into which the channels fall"),
+            AttributeSchema::flag("affine", true, "scales and shifts every channel by gamma and beta")},
+           {{{"x", {64, 32, 28, 28}}}, {{"groups", 8}}},
+           build_group_norm},
           {"layer_norm",
            "normalises the last dim by mean and variance",
            "x[b, s…, h]",

@@ -123,6 +123,7 @@ void build_expand(OperatorDraft& draft) {
     if (!stretched && from[i] != to[missing + i]) refuse();
     narrow.push_back(stretched ? IndexExpr::whole(1) : draft.axis(dims[missing + i]));
   }
+  if (to[0] == draft.batch() && (missing > 0 || from[0] == 1)) draft.new_samples = dims[0];
   draft.input(0, std::move(narrow));
   draft.output("", draft.axes(dims));
   draft.op.flops_backward_input = {{1, dims}};

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "models/graph_builder.h"
+#include "models/operator_kind.h"
 #include "models/zoo/zoo.h"
 #include "tests/executor/cpu/tested_kernels.h"
 #include "tests/executor/equality_case.h"

@@ -5,6 +5,7 @@
 
 #include "models/model_json.h"
 #include "sim/base/errors.h"
+#include "tests/refusal.h"
 
 namespace pipesim {
 namespace {
@@ -54,7 +55,7 @@ TEST(OperatorKinds, RefuseUnknownNames) {
     FAIL();
   } catch (const InputError& error) {
     EXPECT_EQ(error.what(),
-              fmt::format("unknown operator kind \"conv\" (did you mean \"conv2d\"?), allowed: one of the {} "
+              fmt::format("unknown operator kind \"conv\" (did you mean \"conv1d\"?), allowed: one of the {} "
                           "that `pipesim models --kinds` lists",
                           operator_kinds().size()));
   }

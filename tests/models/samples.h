@@ -60,6 +60,39 @@ class Bench {
   int inputs_ = 0, operators_ = 0;
 };
 
+/// Calls add(kind, inputs, attributes) for kinds over sequences, images and volumes.
+template <class Add>
+void add_image_kinds(Bench& t, Add add) {
+  const TensorId rows = t.x({4, 6}), line = t.x({4, 8, 10}), image = t.x({4, 8, 9, 7}),
+                 volume = t.x({4, 4, 5, 6, 4}), even = t.x({4, 4, 6, 8});
+  add("conv1d", {line}, {{"out", 4}, {"kernel", 3}, {"pad", 2}, {"pad_end", 0}, {"activation", "silu"}});
+  add("conv2d", {image}, {{"out", 4}, {"kernel", 3}, {"stride", 2}, {"pad", 0}, {"pad_end", 1}});
+  add("conv3d", {volume}, {{"out", 6}, {"kernel", Sizes{3, 2, 3}}, {"pad", 1}, {"groups", 2}});
+  add("conv_transpose1d", {line},
+      {{"out", 6}, {"kernel", 5}, {"stride", 3}, {"output_pad", 2}, {"activation", "gelu"}});
+  add("conv_transpose2d", {even}, {{"out", 4}, {"kernel", 4}, {"stride", 2}, {"pad", 1}});
+  add("conv_transpose2d", {even},
+      {{"out", 8}, {"kernel", 3}, {"stride", 2}, {"pad", 2}, {"dilation", 2}, {"groups", 4}, {"bias", 0}});
+  add("conv_transpose3d", {volume}, {{"out", 4}, {"kernel", 2}, {"stride", Sizes{2, 1, 3}}, {"groups", 4}});
+  add("pool1d", {line}, {{"kernel", 3}, {"stride", 2}, {"pad", 1}, {"pad_end", 0}});
+  add("pool2d", {image}, {{"mode", "avg"}, {"kernel", 3}, {"pad", 1}, {"exclude_pad", 1}});
+  add("pool3d", {volume}, {{"kernel", 2}, {"ceil", 1}});
+  add("pool3d", {volume}, {{"mode", "avg"}, {"kernel", 3}, {"stride", 1}, {"pad", 1}});
+  for (const char* mode : {"avg", "max"}) {
+    add("adaptive_pool", {even}, {{"out", Sizes{4, 3}}, {"mode", mode}});
+    add("adaptive_pool", {line}, {{"out", 4}, {"mode", mode}});
+  }
+  add("resize", {even}, {{"out", Sizes{12, 4}}});
+  add("resize", {even}, {{"out", Sizes{9, 12}}, {"mode", "linear"}});
+  add("resize", {line}, {{"out", 15}, {"mode", "cubic"}});
+  add("resize", {volume}, {{"out", Sizes{10, 3, 8}}, {"mode", "linear"}});
+  add("resize", {even}, {{"out", 5}, {"mode", "linear"}, {"align_corners", 1}});
+  for (const std::int64_t groups : {1, 4, 8}) add("group_norm", {image}, {{"groups", groups}});
+  add("group_norm", {line}, {{"groups", 2}, {"affine", 0}});
+  add("group_norm", {volume}, {{"groups", 2}});
+  for (const TensorId x : {rows, line, volume}) add("batch_norm", {x});
+}
+
 /// Adds operators of all kinds, with dims that allow a few even and uneven splits.
 inline std::vector<Operator> add_all_kinds(Bench& t, const std::set<std::string>& without = {}) {
   std::vector<Operator> ops;
@@ -155,9 +188,11 @@ inline std::vector<Operator> add_all_kinds(Bench& t, const std::set<std::string>
   add("layer_norm", {tokens}, {{"affine", 0}});
   add("biased_attention", {q, k, v, t.x({2, 1, 6, 5})});
   add("biased_attention", {q, self, self, t.x({2, 3, 1, 6})}, {{"causal", 1}});
+  add("biased_attention", {q, k, v, t.x({4, 1, 1, 1, 5})});
   add("opaque", {tokens, rows},
       {{"what", "custom"}, {"shape", Sizes{4, 9}}, {"shape2", Sizes{4}}, {"samples", 1}});
   add("opaque", {tokens}, {{"what", "custom"}, {"shape", Sizes{3}}, {"parameters", 10}});
+  add_image_kinds(t, add);
   return ops;
 }
 

@@ -8,6 +8,7 @@
 #include "models/zoo/zoo.h"
 #include "search/baselines/baselines.h"
 #include "search/lower_bound/passes.h"
+#include "tests/models/samples.h"
 #include "tests/sim/random_graph.h"
 #include "topologies/presets/presets.h"
 
@@ -82,6 +83,41 @@ TEST(LowerBound, NoRandomStrategyIsUnderIt) {
         EXPECT_GE(evaluator.evaluate(strategy).time, bound) << model << " on " << name;
       });
     }
+  }
+}
+
+// Each kind by itself, and results that come in blocks handed from one operator to the next.
+OperatorGraph image_kinds() {
+  Bench bench(4);
+  bench.learned_inputs = true;
+  add_image_kinds(bench, [&](const std::string& kind, const std::vector<TensorId>& inputs,
+                             const Attributes& attributes = {}) { bench.op(kind, inputs, attributes); });
+  GraphBuilder& b = bench.builder;
+  TensorId x = b.data("image", {4, 3, 18, 16});
+  x = b.add("conv2d", "down", {x}, {{"out", 8}, {"kernel", 3}, {"stride", 2}, {"pad", 1}});
+  x = b.add("group_norm", "norm", {x}, {{"groups", 4}});
+  x = b.add("conv_transpose2d", "up", {x}, {{"out", 8}, {"kernel", 4}, {"stride", 2}, {"pad", 1}});
+  x = b.add("resize", "larger", {x}, {{"out", 24}, {"mode", "linear"}});
+  x = b.add("conv_transpose2d", "again", {x}, {{"out", 4}, {"kernel", 1}, {"stride", 3}});
+  x = b.add("adaptive_pool", "pool", {x}, {{"out", 9}});
+  b.add("pool2d", "last", {x}, {{"mode", "avg"}, {"kernel", 3}, {"pad", 1}, {"exclude_pad", 1}});
+  return b.build();
+}
+
+TEST(LowerBound, HoldsWhereResultsComeInBlocks) {
+  const OperatorGraph graph = image_kinds();
+  for (const char* name : kBoundedTopologies) {
+    const Topology topology = make_topology(name);
+    const CostModel costs(topology);
+    const CandidateSet candidates(graph, topology);
+    Evaluator evaluator(graph, costs, {});
+    const Nanoseconds bound = lower_bound(graph, costs, {});
+    EXPECT_GT(bound, 0);
+    for_each_seed(8, [&](Rng& rng) {
+      const Strategy strategy = random_strategy(graph, topology, candidates, rng);
+      ASSERT_EQ(illegal(graph, strategy, topology), std::nullopt);
+      EXPECT_GE(evaluator.evaluate(strategy).time, bound) << name;
+    });
   }
 }
 
@@ -264,33 +300,35 @@ TEST(LowerBoundPasses, SmallestShares) {
 
 // Every shard of every split costs at least what the bound says of its share, and all together at least the
 // total.
-TEST(LowerBoundPasses, NoShardIsUnderIt) {
+void check_shards(const OperatorGraph& graph) {
   const Topology topology = make_topology("p100-4x4");
   const CostModel costs(topology);
-  for (const char* model : kBoundedModels) {
-    const OperatorGraph graph = make_zoo_model(model);
-    const PassBounds passes(graph, costs);
-    for_each_seed(3, [&](Rng& rng) {
-      for (const Operator& op : graph.operators()) {
-        const ParallelConfig config = random_config(op, topology, rng);
-        const ShardGrid grid(op, config);
-        std::vector<Range> ranges;
-        for (const Pass pass : {Pass::Forward, Pass::BackwardInput, Pass::BackwardWeight}) {
-          const double least = passes.shard(op, pass, smallest_share(op, passes.num_devices()));
-          const PassCost total = passes.total(op, pass, DeviceId(0));
-          double sum = 0;
-          for (std::int64_t k = 0; k < grid.num_shards(); ++k) {
-            grid.ranges(k, ranges);
-            const double seconds = costs.operator_time(graph, op, pass, ranges, DeviceId(0)).value;
-            EXPECT_GE(seconds, least * (1 - 1e-9)) << model << " " << op.name << " " << config.str(op);
-            sum += seconds;
-          }
-          EXPECT_GE(sum, (total.overhead + total.work) * (1 - 1e-9))
-              << model << " " << op.name << " " << config.str(op);
+  const PassBounds passes(graph, costs);
+  for_each_seed(3, [&](Rng& rng) {
+    for (const Operator& op : graph.operators()) {
+      const ParallelConfig config = random_config(op, topology, rng);
+      const ShardGrid grid(op, config);
+      std::vector<Range> ranges;
+      for (const Pass pass : {Pass::Forward, Pass::BackwardInput, Pass::BackwardWeight}) {
+        const double least = passes.shard(op, pass, smallest_share(op, passes.num_devices()));
+        const PassCost total = passes.total(op, pass, DeviceId(0));
+        double sum = 0;
+        for (std::int64_t k = 0; k < grid.num_shards(); ++k) {
+          grid.ranges(k, ranges);
+          const double seconds = costs.operator_time(graph, op, pass, ranges, DeviceId(0)).value;
+          EXPECT_GE(seconds, least * (1 - 1e-9)) << graph.name() << " " << op.name << " " << config.str(op);
+          sum += seconds;
         }
+        EXPECT_GE(sum, (total.overhead + total.work) * (1 - 1e-9))
+            << graph.name() << " " << op.name << " " << config.str(op);
       }
-    });
-  }
+    }
+  });
+}
+
+TEST(LowerBoundPasses, NoShardIsUnderIt) {
+  for (const char* model : kBoundedModels) check_shards(make_zoo_model(model));
+  check_shards(image_kinds());
 }
 
 }  // namespace

@@ -113,12 +113,13 @@ std::string split_text(const Factor& factor) {
   return factor.uneven ? "into any parts" : "into equal parts";
 }
 
-std::string dimension_text(const Operator& op, const IndexExpr& dim) {
+std::string dimension_text(const Operator& op, const TensorUse& use, const IndexExpr& dim) {
   std::string names;
   for (const FactorIndex f : dim.factors)
     names += (names.empty() ? "" : "·") + op.factors[static_cast<std::size_t>(f)].name;
   if (dim.kind == IndexExpr::Kind::Whole) return std::to_string(dim.extent);
-  if (dim.kind == IndexExpr::Kind::Window) return "windows of " + names;
+  if (dim.kind == IndexExpr::Kind::Window)
+    return (use.role == Role::Output ? "blocks of " : "windows of ") + names;
   const bool part =
       dim.kind == IndexExpr::Kind::Axis &&
       (dim.offset != 0 || dim.extent != op.factors[static_cast<std::size_t>(dim.factors[0])].size);
@@ -138,7 +139,8 @@ struct ShownKind {
     Columns columns{{"tensor", "role", "dimensions", "in the example"}, {}};
     for (const TensorUse& use : op().uses) {
       std::string dims;
-      for (const IndexExpr& dim : use.dims) dims += (dims.empty() ? "" : ", ") + dimension_text(op(), dim);
+      for (const IndexExpr& dim : use.dims)
+        dims += (dims.empty() ? "" : ", ") + dimension_text(op(), use, dim);
       columns.rows.push_back({tensor_name(use), role_name(use.role), dims.empty() ? "a scalar" : dims,
                               to_text(graph.tensor(use.tensor).shape)});
     }

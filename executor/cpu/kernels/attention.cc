@@ -235,7 +235,7 @@ class Attention : public Kernel {
       for (std::int64_t j = block.other_documents(query); j < block.seen(query); ++j) {
         const std::int64_t key = block.key_order.row(j);
         visit(static_cast<std::size_t>(i * a.t + j),
-              static_cast<std::size_t>(biases.of(block.head, i % a.r, query, key)));
+              static_cast<std::size_t>(biases.of(block.sample, block.head, i % a.r, query, key)));
       }
     }
   }

@@ -71,7 +71,8 @@ struct PoolLargest {
   }
 };
 
-/// For every result: the sum of its window over all its taps, those in the padding, too.
+/// For every result: the sum of its window over all its taps, those in the padding, too unless the shape
+/// excludes them.
 struct PoolAverage {
   Floats x, y;
   PoolingShape shape;
@@ -85,7 +86,7 @@ struct PoolAverage {
       const std::int64_t row = (at.plane * vertical.image + rows.origin + r) * window.image + columns.origin;
       for (std::int64_t c = columns.first; c < columns.last; ++c) sum += static_cast<double>(x[row + c]);
     }
-    y.set(i, static_cast<float>(sum / static_cast<double>(shape.kernel())));
+    y.set(i, static_cast<float>(sum / static_cast<double>(shape.divisor(rows, columns))));
   }
 };
 
@@ -119,10 +120,14 @@ struct PoolGradient {
       const std::int64_t first_tap = (at.row - vertical.origin - p * vertical.stride) * window.kernel;
       for (std::int64_t q = columns.first; q < columns.last; ++q) {
         const std::int64_t tap = first_tap + at.column - window.origin - q * window.stride;
-        if (average || largest[row + q] == tap) sum += dy[row + q];
+        if (shape.exclude_pad && average) {
+          sum += dy[row + q] / static_cast<float>(shape.divisor(vertical.taps(p), window.taps(q)));
+        } else if (average || largest[row + q] == tap) {
+          sum += dy[row + q];
+        }
       }
     }
-    dx.set(i, average ? sum / static_cast<float>(shape.kernel()) : sum);
+    dx.set(i, average && !shape.exclude_pad ? sum / static_cast<float>(shape.kernel()) : sum);
   }
 };
 

@@ -13,8 +13,8 @@ Piece scratch_piece(Stream& stream, const Box& box, DataType type) {
   return {box, stream.scratch(static_cast<std::size_t>(box.elements() * bytes_per_element(type))), type};
 }
 
-/// values: x[n, c, h, w], w[o, i, rows, columns], bias[o] if any, y. Convolutions are of one type: that of
-/// the result or its gradient; what is kept in another is converted.
+/// conv2d, and conv1d as one row. values: x[n, c, (h,) w], w[o, i, (rows,) columns], bias[o] if any, y.
+/// Convolutions are of one type: that of the result or its gradient; what is kept in another is converted.
 class Conv2d : public Kernel {
  public:
   [[nodiscard]] std::size_t saved_bytes(const Operator& op, std::span<const Range> ranges) const override {
@@ -105,7 +105,7 @@ class Conv2d : public Kernel {
 
 std::vector<KernelEntry> conv2d_kernels() {
   static const Conv2d conv2d;
-  return {{"conv2d", &conv2d}};
+  return {{"conv1d", &conv2d}, {"conv2d", &conv2d}};
 }
 
 }  // namespace pipesim::gpu

@@ -5,7 +5,7 @@
 namespace pipesim::gpu {
 namespace {
 
-/// values: x[n, c, h, w], y.
+/// pool2d, and pool1d as one row. values: x[n, c, (h,) w], y.
 class Pool2d : public Kernel {
  public:
   [[nodiscard]] std::size_t saved_bytes(const Operator& op, std::span<const Range> ranges) const override {
@@ -52,7 +52,7 @@ class Pool2d : public Kernel {
 
 std::vector<KernelEntry> pool2d_kernels() {
   static const Pool2d pool2d;
-  return {{"pool2d", &pool2d}};
+  return {{"pool1d", &pool2d}, {"pool2d", &pool2d}};
 }
 
 }  // namespace pipesim::gpu

@@ -1,4 +1,4 @@
-#include "executor/cpu/kernels/convolution.h"
+#include "executor/cpu/kernels/images/convolution.h"
 
 #include <gmock/gmock.h>
 

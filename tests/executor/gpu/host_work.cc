@@ -6,8 +6,8 @@
 #include <thread>
 #include <vector>
 
-#include "executor/cpu/kernels/convolution.h"
 #include "executor/cpu/kernels/gemm.h"
+#include "executor/cpu/kernels/images/convolution.h"
 #include "tests/executor/gpu/host_machine.h"
 
 namespace pipesim::gpu {

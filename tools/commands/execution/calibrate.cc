@@ -6,7 +6,7 @@
 #include <ostream>
 
 #include "costmodel/calibration_store.h"
-#include "executor/cpu/kernels/convolution.h"
+#include "executor/cpu/kernels/images/convolution.h"
 #include "executor/gpu/machine/cuda_library.h"
 #include "executor/measuring/host_noise.h"
 #include "sim/base/errors.h"

@@ -15,9 +15,9 @@ WorkClass class_of_kind(std::string_view kind) {
   const auto is = [&](std::initializer_list<std::string_view> kinds) {
     return std::ranges::find(kinds, kind) != kinds.end();
   };
-  if (is({"linear", "matmul", "expert_linear", "conv2d", "lstm_cell"})) return Products;
+  if (kind.starts_with("conv") || is({"linear", "matmul", "expert_linear", "lstm_cell"})) return Products;
   if (kind.find("attention") != kind.npos || is({"softmax"})) return Attention;
-  if (is({"layer_norm", "rms_norm", "batch_norm"})) return Norms;
+  if (is({"layer_norm", "rms_norm", "batch_norm", "group_norm"})) return Norms;
   if (is({"gelu", "silu", "relu", "sigmoid", "tanh"})) return Activations;
   if (is({"cross_entropy", "linear_cross_entropy"})) return Loss;
   if (is({"embedding"})) return Embedding;

@@ -29,8 +29,11 @@ double defined_slope(std::int64_t head) {
 /// Of learned biases [bucket, g, r], or of an input [g, r, s, t] with dims of 1.
 double defined_bias(WholeTensor& bias, HeadIndex i, std::int64_t key, bool causal) {
   if (bias.shape.size() == 3) return bias.at(defined_bucket(i.s, key, causal), i.g, i.r);
-  const auto in = [&](std::size_t dim, std::int64_t index) { return bias.shape[dim] == 1 ? 0 : index; };
-  return bias.at(in(0, i.g), in(1, i.r), in(2, i.s), in(3, key));
+  const auto in = [&](std::size_t from_behind, std::int64_t index) {
+    return bias.shape[bias.shape.size() - from_behind] == 1 ? 0 : index;
+  };
+  if (bias.shape.size() == 4) return bias.at(in(4, i.g), in(3, i.r), in(2, i.s), in(1, key));
+  return bias.at(in(5, i.b), in(4, i.g), in(3, i.r), in(2, i.s), in(1, key));
 }
 
 /// Softmax over keys of a query's scores, 0 for keys that it does not see. `bias`: of 8 buckets or null.
@@ -91,7 +94,8 @@ TEST(AttentionKernel, MasksByPositionsInTheWholeSequence) {
 TEST(AttentionKernel, AddsAnInputToScores) {
   if (!tests_all_kernels()) GTEST_SKIP() << "no GPU kernel adds an input to scores";
   const Sizes q{2, 5, 2, 2, 3}, k{2, 6, 2, 3}, v{2, 6, 2, 4};
-  for (const Sizes& bias : {Sizes{2, 2, 5, 6}, Sizes{2, 1, 5, 6}, Sizes{1, 1, 1, 6}, Sizes{1, 2, 1, 6}}) {
+  for (const Sizes& bias : {Sizes{2, 2, 5, 6}, Sizes{2, 1, 5, 6}, Sizes{1, 1, 1, 6}, Sizes{1, 2, 1, 6},
+                            Sizes{2, 1, 1, 1, 6}, Sizes{1, 2, 2, 5, 6}}) {
     Bench bench(2);
     check_kernel({bench.op("biased_attention", {bench.x(q), bench.x(k), bench.x(v), bench.x(bias)}),
                   define_attention});

@@ -5,7 +5,7 @@ namespace {
 
 /// Calls visit(index per dim, offset) for every element of a shape.
 template <class Visit>
-void for_each_place(const std::vector<std::int64_t>& shape, Visit visit) {
+void for_each_element_index(const std::vector<std::int64_t>& shape, Visit visit) {
   std::vector<std::int64_t> index(shape.size(), 0);
   std::int64_t elements = 1;
   for (const std::int64_t extent : shape) elements *= extent;
@@ -15,7 +15,7 @@ void for_each_place(const std::vector<std::int64_t>& shape, Visit visit) {
   }
 }
 
-double element_at(const WholeTensor& t, const std::vector<std::int64_t>& index) {
+double value_at_index(const WholeTensor& t, const std::vector<std::int64_t>& index) {
   std::int64_t offset = 0;
   for (std::size_t d = 0; d < index.size(); ++d) offset = offset * t.shape[d] + index[d];
   return t.elements[static_cast<std::size_t>(offset)];
@@ -27,16 +27,16 @@ std::int64_t number(const Operator& op, const char* name) {
 
 void define_slice(const Operator& op, WholeTensors& t) {
   const auto axis = static_cast<std::size_t>(number(op, "axis"));
-  for_each_place(t[1].shape, [&](std::vector<std::int64_t> index, std::size_t at) {
+  for_each_element_index(t[1].shape, [&](std::vector<std::int64_t> index, std::size_t at) {
     index[axis] = number(op, "start") + index[axis] * number(op, "step");
-    t[1].elements[at] = element_at(t[0], index);
+    t[1].elements[at] = value_at_index(t[0], index);
   });
 }
 
 void define_pad(const Operator& op, WholeTensors& t) {
   const auto& before = std::get<Sizes>(op.attributes.at("before"));
   const std::string& mode = std::get<std::string>(op.attributes.at("mode"));
-  for_each_place(t[1].shape, [&](std::vector<std::int64_t> index, std::size_t at) {
+  for_each_element_index(t[1].shape, [&](std::vector<std::int64_t> index, std::size_t at) {
     bool inside = true;
     for (std::size_t d = 0; d < index.size(); ++d) {
       const std::int64_t last = t[0].shape[d] - 1;
@@ -46,13 +46,13 @@ void define_pad(const Operator& op, WholeTensors& t) {
       if (mode == "reflect" && index[d] > last) index[d] = last - (index[d] - last);
       inside = inside && index[d] >= 0 && index[d] <= last;
     }
-    t[1].elements[at] = inside ? element_at(t[0], index) : 0;
+    t[1].elements[at] = inside ? value_at_index(t[0], index) : 0;
   });
 }
 
 void define_roll(const Operator& op, WholeTensors& t) {
   const auto axis = static_cast<std::size_t>(number(op, "axis"));
-  for_each_place(t[0].shape, [&](const std::vector<std::int64_t>& index, std::size_t at) {
+  for_each_element_index(t[0].shape, [&](const std::vector<std::int64_t>& index, std::size_t at) {
     std::vector<std::int64_t> to = index;
     to[axis] = (to[axis] + number(op, "shift")) % t[0].shape[axis];
     std::int64_t offset = 0;
@@ -62,24 +62,24 @@ void define_roll(const Operator& op, WholeTensors& t) {
 }
 
 void define_expand(const Operator&, WholeTensors& t) {
-  for_each_place(t[1].shape, [&](std::vector<std::int64_t> index, std::size_t at) {
+  for_each_element_index(t[1].shape, [&](std::vector<std::int64_t> index, std::size_t at) {
     index.erase(index.begin(), index.end() - std::ssize(t[0].shape));
     for (std::size_t d = 0; d < index.size(); ++d) {
       if (t[0].shape[d] == 1) index[d] = 0;
     }
-    t[1].elements[at] = element_at(t[0], index);
+    t[1].elements[at] = value_at_index(t[0], index);
   });
 }
 
 void define_gather(const Operator& op, WholeTensors& t) {
   const auto axis = static_cast<std::ptrdiff_t>(number(op, "axis"));
   const auto chosen = std::ssize(t[1].shape);
-  for_each_place(t[2].shape, [&](const std::vector<std::int64_t>& index, std::size_t at) {
+  for_each_element_index(t[2].shape, [&](const std::vector<std::int64_t>& index, std::size_t at) {
     const std::vector<std::int64_t> which(index.begin() + axis, index.begin() + axis + chosen);
     std::vector<std::int64_t> from(index.begin(), index.begin() + axis);
-    from.push_back(static_cast<std::int64_t>(element_at(t[1], which)));
+    from.push_back(static_cast<std::int64_t>(value_at_index(t[1], which)));
     from.insert(from.end(), index.begin() + axis + chosen, index.end());
-    t[2].elements[at] = element_at(t[0], from);
+    t[2].elements[at] = value_at_index(t[0], from);
   });
 }
 
@@ -144,7 +144,7 @@ TEST(IndexingKernels, MoveIntegers) {
 void define_bag(const Operator& op, WholeTensors& t) {
   const std::int64_t length = t[0].shape[1];
   const bool mean = std::get<std::string>(op.attributes.at("mode")) == "mean";
-  for_each_place(t[2].shape, [&](const std::vector<std::int64_t>& index, std::size_t at) {
+  for_each_element_index(t[2].shape, [&](const std::vector<std::int64_t>& index, std::size_t at) {
     double sum = 0;
     for (std::int64_t i = 0; i < length; ++i)
       sum += t[1].at(static_cast<std::int64_t>(t[0].at(index[0], i)), index[1]);

@@ -5,13 +5,15 @@ namespace pipesim::cpu {
 namespace {
 
 void define_batch_norm(const Operator& op, WholeTensors& t) {
-  const std::int64_t samples = t[0].shape[0], plane = t[0].shape[2] * t[0].shape[3], width = t[0].shape[3];
+  const std::int64_t samples = t[0].shape[0], channels = t[0].shape[1];
+  std::int64_t plane = 1;
+  for (std::size_t d = 2; d < t[0].shape.size(); ++d) plane *= t[0].shape[d];
   const auto count = static_cast<double>(samples * plane);
-  for (std::int64_t c = 0; c < t[0].shape[1]; ++c) {
+  for (std::int64_t c = 0; c < channels; ++c) {
     const auto for_each = [&](auto visit) {
       for (std::int64_t i = 0; i < samples * plane; ++i) {
-        const std::int64_t n = i / plane, h = i % plane / width, w = i % width;
-        visit(t[0].at(n, c, h, w), t[5].at(n, c, h, w));
+        const auto at = static_cast<std::size_t>((i / plane * channels + c) * plane + i % plane);
+        visit(t[0].elements[at], t[5].elements[at]);
       }
     };
     double mean = 0, variance = 0;
@@ -36,6 +38,12 @@ TEST(BatchNormKernel, NormalisesOverAllShards) {
   for (const char* name : {"relu", "gelu", "tanh"}) {
     check_kernel(batch_norm_case({4, 2, 4, 4}, {{"activation", name}}));
   }
+}
+
+TEST(BatchNormKernel, NormalisesRowsSequencesAndVolumes) {
+  check_kernel(batch_norm_case({8, 4}, {}));
+  check_kernel(batch_norm_case({4, 4, 6}, {{"activation", "relu"}}));
+  check_kernel(batch_norm_case({2, 4, 3, 2, 4}, {}));
 }
 
 TEST(BatchNormKernel, KeepsTheVarianceOfOffCentreData) {

@@ -7,7 +7,7 @@
 namespace pipesim::cpu {
 namespace {
 
-/// values: x[n, c, h, w], gamma[c], beta[c], running mean[c], running variance[c], y. Statistics: forward
+/// values: x[n, c, spatial…], gamma[c], beta[c], running mean[c], running variance[c], y. Statistics: forward
 /// [Σx, Σx²], backward [Σdy, Σdy·x̂], the first for all channels, then the second. Without inner steps they
 /// are those of the shard alone.
 class BatchNorm : public Kernel {

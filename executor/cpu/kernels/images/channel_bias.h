@@ -1,0 +1,15 @@
+#pragma once
+
+#include "executor/cpu/kernels/kernel.h"
+
+namespace pipesim::cpu {
+
+// The bias of operators whose values are x, a kernel, bias[o] if any, and y[n, o, spatial…]. Both do nothing
+// where there is none, or another shard has it.
+
+/// y += bias
+void add_channel_bias(const ShardCall& call);
+/// The bias's gradient from that of the values before the activation.
+void sum_for_channel_bias(const ShardCall& call, const float* dy);
+
+}  // namespace pipesim::cpu
