@@ -21,5 +21,12 @@ std::vector<ZooModel> gpt_models();        ///< gpt, gpt2, gpt3-125m … gpt3-17
 std::vector<ZooModel> llama_models();      ///< llama, llama3-8b, 70b, 405b, qwen3-8b
 std::vector<ZooModel> experts_models();    ///< mixtral-8x7b, 8x22b, qwen3-235b
 std::vector<ZooModel> deepseek_models();   ///< deepseek-v3
+std::vector<ZooModel> mamba_models();      ///< mamba-130m … mamba-2.8b
+std::vector<ZooModel> vision_models();     ///< vit-ti16, s16, b16, l16, h14
+std::vector<ZooModel> swin_models();       ///< swin-t, s, b, l
+std::vector<ZooModel> stitched_models();   ///< snnet
+std::vector<ZooModel> unet_models();       ///< unet-sd15, unet-sdxl
+std::vector<ZooModel> dit_models();        ///< dit-xl
+std::vector<ZooModel> dlrm_models();       ///< dlrm
 
 }  // namespace pipesim

@@ -10,8 +10,8 @@
 
 namespace pipesim {
 
-/// A published network that builds itself from a few sizes. It ends in cross_entropy on integer labels; where
-/// a network has several losses (one per unrolled step), the training loss is their sum.
+/// A published network that builds itself from a few sizes. It ends in a loss; where it has several (one per
+/// unrolled step), the training loss is their sum.
 struct ZooModel {
   std::string name;
   std::string description;  ///< one line

@@ -28,7 +28,8 @@ const std::map<std::string, std::string> narrow{
     {"heads", "4"},        {"kv_heads", "2"},    {"head_width", "4"},   {"ffn", "24"},
     {"sequence", "4"},     {"target", "4"},      {"positions", "4"},    {"channels", "4"},
     {"width", "1"},        {"filters", "16"},    {"rotary_width", "4"}, {"value_width", "6"},
-    {"query_latent", "8"}, {"key_latent", "8"},  {"expert_ffn", "8"}};
+    {"query_latent", "8"}, {"key_latent", "8"},  {"expert_ffn", "8"},   {"latent", "8"},
+    {"tokens", "4"},       {"window", "1"},      {"rows", "50"},        {"states", "4"}};
 
 // Those that say how many operators it has, or what they compute, keep their default.
 const std::set<std::string> deep{"layers",
@@ -54,7 +55,14 @@ const std::set<std::string> deep{"layers",
                                  "bias",
                                  "position",
                                  "kept",
-                                 "products"};
+                                 "products",
+                                 "patch",
+                                 "blocks",
+                                 "bag",
+                                 "expand",
+                                 "kernel",
+                                 "anchors",
+                                 "stitch"};
 
 std::string narrowed(const ZooModel& model) {
   std::string text = model.name;
@@ -65,8 +73,11 @@ std::string narrowed(const ZooModel& model) {
           << model.name << " has a new option \"" << option.key << "\": is it a width?";
       continue;
     }
+    const auto lowest = static_cast<std::int64_t>(option.lowest);
+    const bool narrower = !found->second.empty() && option.kind == ZooOption::Kind::Integer &&
+                          std::stoll(found->second) >= lowest;
     const std::string value =
-        option.key == "image" ? fmt::format("{}", static_cast<std::int64_t>(option.lowest)) : found->second;
+        narrower || option.kind != ZooOption::Kind::Integer ? found->second : fmt::format("{}", lowest);
     text += fmt::format("{}{}={}", text == model.name ? ":" : ",", option.key, value);
   }
   return text;

@@ -1,0 +1,102 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "models/zoo/zoo.h"
+#include "tests/models/zoo/measures.h"
+#include "tests/refusal.h"
+
+namespace pipesim {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+struct PublishedNetwork {
+  std::string model;
+  std::int64_t parameters = 0;
+  double giga_multiply_adds = 0;  ///< of one sample; 0: not published
+};
+
+void PrintTo(const PublishedNetwork& published, std::ostream* out) { *out << published.model; }
+
+class PublishedNewerNetwork : public testing::TestWithParam<PublishedNetwork> {};
+
+// ViT and Swin: torchvision's "num_params" and "_ops" (vit_b_16, vit_l_16, vit_h_14 of 224 pixels; swin_t, s,
+// b); DeiT of table 1 as timm counts it. DiT: table 1 and the number that its code prints, of which 294,912
+// are positions that are not trained. UNets: as diffusers counts Stable Diffusion's. Mamba: as its code
+// counts 130m and 2.8b.
+INSTANTIATE_TEST_SUITE_P(
+    Zoo, PublishedNewerNetwork,
+    testing::Values(
+        PublishedNetwork{"vit-ti16", 5'717'416, 0}, PublishedNetwork{"vit-s16", 22'050'664, 0},
+        PublishedNetwork{"vit-b16", 86'567'656, 17.564}, PublishedNetwork{"vit-l16", 304'326'632, 61.555},
+        PublishedNetwork{"vit-h14", 632'045'800, 167.295}, PublishedNetwork{"swin-t", 28'288'354, 4.491},
+        PublishedNetwork{"swin-s", 49'606'258, 8.741}, PublishedNetwork{"swin-b", 87'768'224, 15.431},
+        PublishedNetwork{"dit-xl", 675'129'632, 118.64}, PublishedNetwork{"unet-sd15", 859'520'964, 0},
+        PublishedNetwork{"unet-sdxl", 2'567'463'684, 0}, PublishedNetwork{"mamba-130m", 129'135'360, 0},
+        PublishedNetwork{"mamba-2.8b", 2'768'345'600, 0}),
+    [](const auto& instance) {
+      std::string word = instance.param.model;
+      std::replace_if(
+          word.begin(), word.end(), [](char c) { return c == '-' || c == '.'; }, '_');
+      return word;
+    });
+
+TEST_P(PublishedNewerNetwork, HasItsParameters) {
+  EXPECT_EQ(make_zoo_model(GetParam().model).parameter_count(), GetParam().parameters);
+}
+
+TEST_P(PublishedNewerNetwork, HasItsMultiplyAdds) {
+  if (GetParam().giga_multiply_adds == 0) GTEST_SKIP() << "no count is published";
+  const double counted = multiply_adds(make_zoo_model(GetParam().model + ":batch=1"));
+  EXPECT_NEAR(counted / 1e9, GetParam().giga_multiply_adds, 0.01 * GetParam().giga_multiply_adds);
+}
+
+TEST(Dit, DoesNotTrainItsPositions) {
+  EXPECT_EQ(make_zoo_model("dit-xl").frozen_parameter_count(), 256 * 1152);
+}
+
+// Rows of all tables, see MLPerf's benchmark, and the two stacks: 13-512-256-128 and 479-1024-1024-512-256-1.
+TEST(Dlrm, HasTheTablesOfMlperf) {
+  const std::int64_t stacks = 13 * 512 + 512 + 512 * 256 + 256 + 256 * 128 + 128 + 479 * 1024 + 1024 +
+                              1024 * 1024 + 1024 + 1024 * 512 + 512 + 512 * 256 + 256 + 256 + 1;
+  EXPECT_EQ(make_zoo_model("dlrm").parameter_count(), 187'767'399 * std::int64_t{128} + stacks);
+  EXPECT_EQ(count_kind(make_zoo_model("dlrm"), "embedding_bag"), 26);
+}
+
+TEST(Mamba, LayersRepeat) {
+  for (const auto& [label, count] : repeats(make_zoo_model("mamba-130m"))) EXPECT_EQ(count, 24) << label;
+}
+
+TEST(Swin, OnlyTheFirstStagesShiftAndMask) {
+  const OperatorGraph graph = make_zoo_model("swin-t");
+  EXPECT_EQ(count_kind(graph, "biased_attention"), 12);
+  EXPECT_EQ(count_kind(graph, "roll"), 4 * 5) << "the odd layers of three stages, there and back, both ways";
+  EXPECT_THAT(refusal([] { make_zoo_model("swin-t:image=256"); }),
+              StartsWith("model \"swin-t:image=256\": image=256 is not a multiple of 224"));
+}
+
+// Front layers 0 to 2 of DeiT-Ti, then layers 3 to 11 of DeiT-S.
+TEST(Stitched, TakesThePathThatItsNumberNames) {
+  const OperatorGraph graph = make_zoo_model("snnet:stitch=7");
+  EXPECT_EQ(count_kind(graph, "attention"), 3 + 9);
+  const Operator& stitch = operator_named(graph, "stitch");
+  EXPECT_EQ(graph.tensor(stitch.uses[1].tensor).shape, (std::vector<std::int64_t>{192, 384}));
+  EXPECT_NO_THROW(operator_named(graph, "front.layer3.query"));
+  EXPECT_THROW(operator_named(graph, "front.layer4.query"), std::out_of_range);
+  EXPECT_THROW(operator_named(graph, "back.layer3.query"), std::out_of_range);
+  EXPECT_NO_THROW(operator_named(graph, "back.layer4.query"));
+  EXPECT_EQ(count_kind(make_zoo_model("snnet:stitch=0"), "attention"), 13);
+  EXPECT_EQ(count_kind(make_zoo_model("snnet:anchors=s-b,stitch=33"), "attention"), 13);
+  EXPECT_THAT(refusal([] { make_zoo_model("snnet:stitch=34"); }), HasSubstr("an integer from 0 to 33"));
+}
+
+TEST(Unet, RefusesImagesThatCannotBeHalved) {
+  EXPECT_THAT(refusal([] { make_zoo_model("unet-sd15:latent=36"); }), HasSubstr("is not a multiple of 8"));
+  EXPECT_THAT(refusal([] { make_zoo_model("unet-sd15:channels=100"); }), HasSubstr("a multiple of 64"));
+}
+
+}  // namespace
+}  // namespace pipesim
