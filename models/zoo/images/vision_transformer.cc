@@ -1,11 +1,11 @@
-#include "models/zoo/vision_transformer.h"
+#include "models/zoo/images/vision_transformer.h"
 
 #include <fmt/format.h>
 
 #include <utility>
 
 #include "models/zoo/families.h"
-#include "models/zoo/image_network.h"
+#include "models/zoo/images/image_network.h"
 
 namespace pipesim {
 

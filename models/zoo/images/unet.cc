@@ -5,8 +5,8 @@
 
 #include "models/graph_builder.h"
 #include "models/zoo/families.h"
+#include "models/zoo/images/vision_transformer.h"
 #include "models/zoo/options.h"
-#include "models/zoo/vision_transformer.h"
 
 namespace pipesim {
 

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "models/zoo/families.h"
-#include "models/zoo/image_network.h"
-#include "models/zoo/vision_transformer.h"
+#include "models/zoo/images/image_network.h"
+#include "models/zoo/images/vision_transformer.h"
 
 namespace pipesim {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "models/zoo/families.h"
-#include "models/zoo/vision_transformer.h"
+#include "models/zoo/images/vision_transformer.h"
 
 namespace pipesim {
 

@@ -1,4 +1,4 @@
-#include "models/zoo/image_network.h"
+#include "models/zoo/images/image_network.h"
 
 namespace pipesim {
 

@@ -2,7 +2,7 @@
 #include <utility>
 
 #include "models/zoo/families.h"
-#include "models/zoo/vision_transformer.h"
+#include "models/zoo/images/vision_transformer.h"
 
 namespace pipesim {
 

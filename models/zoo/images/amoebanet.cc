@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "models/zoo/families.h"
-#include "models/zoo/image_network.h"
+#include "models/zoo/images/image_network.h"
 
 namespace pipesim {
 

@@ -1,7 +1,7 @@
 #include <string>
 
 #include "models/zoo/families.h"
-#include "models/zoo/image_network.h"
+#include "models/zoo/images/image_network.h"
 
 namespace pipesim {
 

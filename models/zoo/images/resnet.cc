@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "models/zoo/families.h"
-#include "models/zoo/image_network.h"
+#include "models/zoo/images/image_network.h"
 
 namespace pipesim {
 
