@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
+#include "models/fusion.h"
 #include "models/graph_builder.h"
 #include "models/topological_order.h"
 #include "sim/base/errors.h"
@@ -60,6 +62,7 @@ AttributeValue read_attribute(const JsonValue& value, const AttributeSchema& sch
 struct FileInput {
   JsonValue at;
   std::string name, before;
+  bool causal_mask = false;
 };
 
 struct FileOperator {
@@ -157,16 +160,22 @@ class ModelReader {
       add(operators_[i]);
     }
     for (const FileInput& input : inputs_) make_input(input);
-    return builder_.build();
+    const auto fused = root_.find("fuse");
+    return fused && fused->boolean() ? fuse(builder_.build(), causal_masks()) : builder_.build();
   }
 
  private:
   static constexpr std::string_view at_the_front = "\n";  // no operator is named so
 
   void read_input(const JsonValue& at) {
-    at.allow_only({"name", "shape", "dtype", "before"});
+    at.allow_only({"name", "shape", "dtype", "before", "content"});
     FileInput input{at, at.at("name").string(), std::string(at_the_front)};
     if (const auto before = at.find("before")) input.before = before->string();
+    if (const auto content = at.find("content")) {
+      input.causal_mask = content->string() == "causal_mask";
+      if (!input.causal_mask)
+        content->fail(fmt::format("found \"{}\", allowed: causal_mask", content->string()));
+    }
     if (find_input(input.name) != nullptr) {
       at.at("name").fail(fmt::format("a second input named \"{}\"", input.name));
     }
@@ -177,6 +186,14 @@ class ModelReader {
     const auto named = [&](const FileInput& input) { return input.name == name; };
     const auto found = std::find_if(inputs_.begin(), inputs_.end(), named);
     return found == inputs_.end() ? nullptr : &*found;
+  }
+
+  [[nodiscard]] std::set<std::string> causal_masks() const {
+    std::set<std::string> names;
+    for (const FileInput& input : inputs_) {
+      if (input.causal_mask) names.insert(input.name);
+    }
+    return names;
   }
 
   void check_place(const FileInput& input) const {
@@ -261,7 +278,7 @@ JsonValue checked_root(std::string_view text, const std::string& source) {
   const JsonValue root = JsonDocument::parse(text, source);
   require_file_kind(root, kModelKey);
   static_cast<void>(root.at("pipesim_model").integer(1, 1));
-  root.allow_only({"pipesim_model", "name", "sizes", "batch", "dtype", "inputs", "operators"});
+  root.allow_only({"pipesim_model", "name", "sizes", "batch", "dtype", "fuse", "inputs", "operators"});
   return root;
 }
 

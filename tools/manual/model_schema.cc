@@ -93,7 +93,8 @@ std::string model_schema() {
                     {{"name", {{"type", "string"}, {"minLength", 1}}},
                      {"shape", {{"type", "array"}, {"maxItems", 8}, {"items", reference("size")}}},
                      {"dtype", {{"enum", types}}},
-                     {"before", {{"type", "string"}}}}},
+                     {"before", {{"type", "string"}}},
+                     {"content", {{"enum", {"causal_mask"}}}}}},
                    {"additionalProperties", false}};
   const Json sizes{{"description", "sizes by name, which --set and --batch change"},
                    {"type", "object"},
@@ -119,6 +120,7 @@ std::string model_schema() {
         {"sizes", sizes},
         {"batch", batch},
         {"dtype", {{"enum", {"float32", "tf32", "float16", "bfloat16", "float64"}}}},
+        {"fuse", {{"type", "boolean"}, {"description", "joins operators that are written one by one"}}},
         {"inputs", {{"type", "array"}, {"items", input}}},
         {"operators", {{"type", "array"}, {"items", operator_schema()}}}}},
       {"additionalProperties", false},

@@ -154,6 +154,7 @@ PlanReport report_part(Evaluator& evaluator, const BoundStrategy& strategy, cons
   report.recipe = found.str(evaluator.graph());
   report.idle = idle_devices(configs, evaluator.graph(), topology);
   report.borrowed_rates = borrowed_rates(evaluator.graph(), topology);
+  report.opaque = opaque_operators(evaluator.graph(), strategy, evaluator.contents().options().pipeline);
   stop_if_late();
   report.critical = critical_path(part.dag(), part.timeline,
                                   [&](TaskId t) { return is_communication(part.labels()[t.index()].kind); });

@@ -48,6 +48,7 @@ struct PlanReport {
   std::string recipe;                     ///< see RecognisedRecipe::str()
   std::string idle;                       ///< see idle_devices(); "" when all devices are used
   std::string borrowed_rates;             ///< see borrowed_rates()
+  std::string opaque;                     ///< see opaque_operators()
   /// False where there was time for the iteration time alone, see report_in_time(). Then nothing else is
   /// known, and lists by device are empty.
   bool in_full = true;
@@ -56,6 +57,11 @@ struct PlanReport {
 /// "V100-SXM2-16GB has no bfloat16: taken at its float16 rate", for every kind of device that has no rate for
 /// a 16-bit type of the model; else "".
 std::string borrowed_rates(const OperatorGraph& graph, const Topology& topology);
+
+/// "2 of 210 operators, 1.3 % of the compute: a (com.microsoft.X), b (Y)": operators of unknown kinds, the
+/// first few by name, as their times are guesses; "" without.
+std::string opaque_operators(const OperatorGraph& graph, const BoundStrategy& strategy,
+                             const std::optional<Pipeline>& pipeline);
 
 /// Simulates with labels, as much as proves the rest (Evaluator::score_labelled), or all. Afterwards the
 /// evaluator's part() is of this plan.
@@ -70,9 +76,9 @@ IterationParts iteration_parts(const PlanReport& report);
 /// throughput_samples_per_s, num_devices, num_tasks, peak_memory_bytes, memory_by_stage, fits, compute_s,
 /// recompute_s (where anything is run again), communication_s, communication_by_cause, critical_path,
 /// memory_margin_bytes (where there is one), memory_overhead (of kinds of devices that have one), infeasible
-/// (why it does not fit), idle_devices and borrowed_rates (where there are any), recipe, and of language
-/// models tokens_per_s, model_flops_per_s, hardware_flops_per_s, mfu and hfu. Where the iteration time alone
-/// is known, simulated_in_full is false, and what is not known is null.
+/// (why it does not fit), idle_devices borrowed_rates and opaque_operators (where there are any), recipe, and
+/// of language models tokens_per_s, model_flops_per_s, hardware_flops_per_s, mfu and hfu. Where the iteration
+/// time alone is known, simulated_in_full is false, and what is not known is null.
 nlohmann::ordered_json json_of(const PlanReport& report, const Topology& topology);
 
 /// A few lines for people.

@@ -193,6 +193,7 @@ nlohmann::ordered_json json_of(const PlanReport& report, const Topology& topolog
   if (report.infeasible) json["infeasible"] = *report.infeasible;
   if (!report.idle.empty()) json["idle_devices"] = report.idle;
   if (!report.borrowed_rates.empty()) json["borrowed_rates"] = report.borrowed_rates;
+  if (!report.opaque.empty()) json["opaque_operators"] = report.opaque;
   return json;
 }
 
@@ -263,6 +264,7 @@ std::string to_text(const PlanReport& report, const Topology& topology) {
     table.add({"margin", fmt::format("{} of every device's memory must stay free{}", margin.str(),
                                      report.infeasible ? "" : ": the plan fits")});
   if (report.infeasible) table.add({"does not fit", *report.infeasible});
+  if (!report.opaque.empty()) table.add({"unknown kinds", report.opaque});
   return table.str(2);
 }
 
@@ -319,6 +321,27 @@ std::string configs_text(const OperatorGraph& graph, const BoundStrategy& strate
   }
   const std::string rest = groups.size() > most ? fmt::format("  … and {} more\n", groups.size() - most) : "";
   return table.str(2) + rest;
+}
+
+std::string opaque_operators(const OperatorGraph& graph, const BoundStrategy& strategy,
+                             const std::optional<Pipeline>& pipeline) {
+  constexpr std::size_t kNames = 5;
+  const std::vector<Nanoseconds> compute = compute_times(strategy, pipeline);
+  Nanoseconds opaque = 0;
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < strategy.size(); ++i) {
+    const Operator& op = graph.operators()[i];
+    if (op.kind != "opaque") continue;
+    opaque += compute[i];
+    names.push_back(fmt::format("{} ({})", op.name, std::get<std::string>(op.attributes.at("what"))));
+  }
+  if (names.empty()) return "";
+  const std::size_t count = names.size();
+  if (count > kNames) names.resize(kNames);
+  return fmt::format("{} of {}, {} of the compute: {}{}", count,
+                     counted(static_cast<std::int64_t>(strategy.size()), "operator"),
+                     percent(share(opaque, std::accumulate(compute.begin(), compute.end(), Nanoseconds{0}))),
+                     fmt::join(names, ", "), count > kNames ? ", …" : "");
 }
 
 std::string devices_text(const Topology& topology) {

@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
 #include <vector>
 
+#include "models/graph_builder.h"
 #include "models/zoo/zoo.h"
 #include "search/baselines/baselines.h"
 #include "tests/seeds.h"
@@ -77,6 +80,25 @@ TEST(PlanReport, SaysWhichRatesAreThoseOfAnotherType) {
   EXPECT_EQ(rates("float16", "dgx1-v100"), "");
   EXPECT_EQ(rates("float32", "dgx1-v100"), "");
   EXPECT_EQ(rates("bfloat16", "dgx-a100:2"), "");
+}
+
+// The opaque operator is measured: 30 of 30 + 10 ms.
+TEST(PlanReport, ListsOperatorsOfUnknownKinds) {
+  GraphBuilder b("partly known", 8);
+  const TensorId x = b.data("x", {8, 4});
+  const Attributes known{{"forward_ms", 10.0}, {"backward_ms", 0.0}, {"activation_bytes", 128.0}};
+  b.add("profiled", "known", {x}, known);
+  b.add("opaque", "layer.3.sort", {x},
+        {{"what", "aten::sort"}, {"shape", std::vector<std::int64_t>{8, 4}}, {"forward_ms", 30.0}});
+  const OperatorGraph graph = b.build();
+  const CostModel costs(make_topology("p100-4x4:1"));
+  Evaluator evaluator(graph, costs, {});
+  Strategy strategy;
+  for (const Operator& op : graph.operators()) strategy.push_back(single_device(op, DeviceId(0)));
+  const PlanReport report = report_plan(evaluator, evaluator.contents().bind(strategy));
+  EXPECT_EQ(report.opaque, "1 of 2 operators, 75.0 % of the compute: layer.3.sort (aten::sort)");
+  EXPECT_NE(to_text(report, costs.topology()).find("unknown kinds"), std::string::npos);
+  EXPECT_EQ(json_of(report, costs.topology())["opaque_operators"], report.opaque);
 }
 
 }  // namespace

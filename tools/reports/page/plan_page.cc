@@ -45,6 +45,7 @@ std::vector<PageFact> facts_of(const Subject& s, const PlanReport& r) {
   add("critical path", path);
   add("devices idle", r.idle);
   add("rates", r.borrowed_rates);
+  add("unknown kinds", r.opaque);
   return facts;
 }
 
