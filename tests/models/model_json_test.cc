@@ -111,7 +111,7 @@ TEST(ModelJson, RefusesWhatIsNotAModel) {
             "m.json: /pipesim_model: found 2, an integer from 1 to 1 is needed");
   EXPECT_EQ(refused_model(file(x, "", R"("dtyp": "float32", )")),
             "m.json: /dtyp: unknown key \"dtyp\" (did you mean \"dtype\"?); allowed: pipesim_model, name, "
-            "sizes, batch, dtype, inputs, operators");
+            "sizes, batch, dtype, fuse, inputs, operators");
   EXPECT_EQ(refused_model(file(x, "", R"("dtype": "int64", )")),
             "m.json: /dtype: found int64, a floating-point type is needed");
 }

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Usage: adding_an_operator.sh SOURCE COMPILER FLAGS
 # Applies the changes that docs/tutorial.md shows to a copy of the sources, compiles the changed files of the program, and
-# builds and runs softplus_check.cc with them.
+# builds and runs softsign_check.cc with them.
 set -eu
 source=$1 compiler=$2 flags=$3
 work=$(mktemp -d)
@@ -28,7 +28,7 @@ for file in $changed; do
       ;;
   esac
 done
-echo "running softplus_check.cc"
+echo "running softsign_check.cc"
 # shellcheck disable=SC2086
-"$compiler" $flags -I. "$source/tests/tutorial/softplus_check.cc" -o "$work/softplus_check"
-"$work/softplus_check"
+"$compiler" $flags -I. "$source/tests/tutorial/softsign_check.cc" -o "$work/softsign_check"
+"$work/softsign_check"

@@ -37,6 +37,7 @@ Json value_schema(const AttributeSchema& schema) {
     case AttributeType::Word:
       break;
   }
+  if (schema.is_text()) return {{"type", "string"}};
   return {{"enum", schema.words}};
 }
 
