@@ -114,6 +114,10 @@ TEST(GraphBuilder, FollowsTheSampleDimension) {
   const Operator groups = t.op("reshape", {t.x({4, 6, 8})}, {{"shape", Sizes{2, 12, 8}}});
   EXPECT_EQ(groups.factors[0].kind, FactorKind::Sample);
   EXPECT_EQ(groups.factors[0].size, 2);
+  const TensorId learned = t.builder.add("parameter", "learned", {}, {{"shape", Sizes{1, 8}}});
+  EXPECT_EQ(t.op("expand", {learned}, {{"shape", Sizes{4, 8}}}).factors[0].kind, FactorKind::Sample)
+      << "once for each sample";
+  EXPECT_EQ(t.op("expand", {learned}, {{"shape", Sizes{5, 8}}}).factors[0].kind, FactorKind::Attribute);
 }
 
 TEST(GraphBuilder, RefusesShapesThatDoNotFit) {
@@ -211,6 +215,55 @@ TEST(GraphBuilder, PoolingRemembersPlacesInAsManyBytesAsTheyNeed) {
     const OperatorGraph graph = b.build();
     EXPECT_EQ(graph.op(OperatorId(0)).saved_extra_bytes.front().coefficient, bytes) << kernel;
   }
+}
+
+TEST(GraphBuilder, RefusesChoicesOfElementsThatDoNotFit) {
+  EXPECT_EQ(
+      refused_operator("slice", {{64, 9}}, {{"axis", 1}, {"start", 3}, {"length", 4}, {"step", 2}}),
+      "operator \"op\" (slice): \"start\" is 3, \"length\" 4, \"step\" 2 and input 0 has shape [64, 9], "
+      "allowed: up to its end");
+  EXPECT_EQ(refused_operator("roll", {{64, 9}}, {{"axis", 2}, {"shift", 1}}),
+            "operator \"op\" (roll): attribute \"axis\" is 2 and input 0 has shape [64, 9], allowed: 0 to 1");
+  EXPECT_EQ(
+      refused_operator("pad", {{64, 9}}, {{"before", Sizes{0}}, {"after", Sizes{0, 1}}}),
+      "operator \"op\" (pad): \"before\" is [0], \"after\" [0, 1] and input 0 has shape [64, 9], allowed: a "
+      "number for each dimension");
+  EXPECT_EQ(refused_operator("pad", {{64, 3}},
+                             {{"before", Sizes{0, 3}}, {"after", Sizes{0, 0}}, {"mode", "reflect"}}),
+            "operator \"op\" (pad): \"before\" is [0, 3], \"after\" [0, 0] and input 0 has shape [64, 3], "
+            "allowed with "
+            "mode=reflect: less than the dimension");
+  EXPECT_EQ(refused_operator("gather", {{64, 9}, {3}}, {{"axis", 1}}),
+            "operator \"op\" (gather): input 1 has type float32, allowed: an integer type");
+  EXPECT_EQ(
+      refused_operator("expand", {{64, 3}}, {{"shape", Sizes{64, 6}}}),
+      "operator \"op\" (expand): attribute \"shape\" is [64, 6] and input 0 has shape [64, 3], allowed: the "
+      "same dims, longer where the input has 1, and more on the left");
+}
+
+TEST(GraphBuilder, RefusesEinsumsThatDoNotFit) {
+  for (const char* equation : {"bi", "bi->bj", "bb->b", "b1->b", "bi,ij->bj"}) {
+    EXPECT_THAT(refused_operator("einsum", {{64, 9}}, {{"equation", equation}}),
+                testing::StartsWith(std::string("operator \"op\" (einsum): attribute \"equation\" is \"") +
+                                    equation + "\" for 1 inputs, allowed: "));
+  }
+  EXPECT_EQ(refused_operator("einsum", {{64, 9}, {8, 4}}, {{"equation", "bi,ij->bj"}}),
+            "operator \"op\" (einsum): input 1 has shape [8, 4], allowed: 9 for letter \"i\"");
+  EXPECT_EQ(
+      refused_operator("einsum", {{64, 9}}, {{"equation", "bij->b"}}),
+      "operator \"op\" (einsum): input 0 has shape [64, 9], allowed: a dimension for each letter of \"bij\"");
+}
+
+TEST(GraphBuilder, RefusesOperatorsOfUnknownKindsThatDoNotFit) {
+  EXPECT_EQ(refused_operator("opaque", {{64, 9}}, {{"what", "sort"}, {"shape", Sizes{9}}, {"samples", 1}}),
+            "operator \"op\" (opaque): \"samples\" is given and \"shape\" has shape [9], allowed: 64 samples "
+            "first");
+  EXPECT_EQ(refused_operator("opaque", {{64, 9}}, {{"shape", Sizes{9}}}),
+            "operator \"op\" (opaque): attribute \"what\" is missing (its name where it came from)");
+  EXPECT_EQ(refused_operator("clip", {{64, 9}}, {{"low", 2.0}, {"high", 1.0}}),
+            "operator \"op\" (clip): attribute \"low\" is 2 and \"high\" 1, allowed: low up to high");
+  EXPECT_EQ(refused_operator("squared_error", {{64, 9}, {64, 8}}, {}),
+            "operator \"op\" (squared_error): input 1 has shape [64, 8], allowed: [64, 9]");
 }
 
 TEST(GraphBuilder, RefusesTypesThatDoNotFit) {

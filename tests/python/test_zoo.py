@@ -22,7 +22,7 @@ from pipesim import capture  # noqa: E402
 
 PIPESIM = pathlib.Path(os.environ.get("PIPESIM") or ROOT / "build" / "ci" / "pipesim")
 
-# The network's file, what goes in, and the zoo's model.
+# The network's file (and what makes it), what goes in, and the zoo's model.
 NETWORKS = [
     ("resnet", ["float32[64,3,224,224]", "int64[64]"], "resnet50:batch=64"),
     ("bert", ["int64[16,512]"] * 3, "bert-base:batch=16"),
@@ -34,8 +34,8 @@ NETWORKS = [
         "unet-sd15:batch=16,dtype=float32",
     ),
     (
-        "dlrm_mlperf",
-        ["float32[2048,13]", "float32[2048,1]"] + ["int64[2048,1]"] * 26,
+        "dlrm:make_mlperf",
+        ["float32[2048,13]", "float32[2048]"] + ["int64[2048,1]"] * 26,
         "dlrm:batch=2048,rows=100000",
     ),
 ]
@@ -65,11 +65,12 @@ def iteration(model):
 @pytest.mark.parametrize("name, inputs, zoo", NETWORKS, ids=[n[0] for n in NETWORKS])
 def test_equals_the_zoo(name, inputs, zoo, tmp_path):
     pytest.importorskip("torchvision")
+    file, _, maker = name.partition(":")
     weightless = capture.Weightless()
     with weightless:
-        module = __import__(name).make_model()
+        module = getattr(__import__(file), maker or "make_model")()
     document = capture.capture(module, capture.command_inputs(inputs), weightless=weightless)
-    path = str(tmp_path / f"{name}.json")
+    path = str(tmp_path / f"{file}.json")
     capture.write(document, path)
 
     ours, theirs = listed(path), listed(zoo)

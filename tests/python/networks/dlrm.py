@@ -13,13 +13,13 @@ def mlp(widths):
 
 
 class Dlrm(nn.Module):
-    def __init__(self, tables=(1000, 2000, 3000), width=16, dense=13):
+    def __init__(self, tables=(1000, 2000, 3000), width=16, dense=13, bottom=(64,), top=(32, 32)):
         super().__init__()
         self.tables = nn.ModuleList(nn.EmbeddingBag(rows, width, mode="sum") for rows in tables)
-        self.bottom = mlp([dense, 64, width])
+        self.bottom = mlp([dense, *bottom, width])
         vectors = len(tables) + 1
-        self.top = mlp([width + vectors * (vectors - 1) // 2, 32, 32])
-        self.score = nn.Linear(32, 1)
+        self.top = mlp([width + vectors * (vectors - 1) // 2, *top])
+        self.score = nn.Linear(top[-1], 1)
 
     def forward(self, dense, clicks, *bags):
         x = self.bottom(dense)
@@ -29,6 +29,16 @@ class Dlrm(nn.Module):
         pairs = products[:, rows, columns]
         logits = self.score(self.top(torch.cat([x, pairs], dim=1))).squeeze(1)
         return F.binary_cross_entropy_with_logits(logits, clicks)
+
+
+# Rows of MLPerf's tables, and no more than 100,000.
+MLPERF = [39884406, 39043, 17289, 7420, 20263, 3, 7120, 1543, 63, 38532951, 2953546, 403346, 10, 2208, 11938,
+          155, 4, 976, 14, 39979771, 25641295, 39664984, 585935, 12972, 108, 36]  # fmt: skip
+
+
+def make_mlperf():
+    tables = [min(rows, 100000) for rows in MLPERF]
+    return Dlrm(tables, 128, bottom=(512, 256), top=(1024, 1024, 512, 256))
 
 
 def make_model():
