@@ -15,6 +15,7 @@
 #include "tools/commands/options/planner_options.h"
 #include "tools/commands/options/shared_options.h"
 #include "tools/frameworks/framework_plan.h"
+#include "tools/frameworks/mlir.h"
 #include "tools/frameworks/nearest_plan.h"
 #include "tools/inputs/model_and_topology.h"
 #include "tools/inputs/plan_origin.h"
@@ -24,25 +25,29 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The plan that is exported, opened.
-struct ExportRun {
-  const Framework& framework;
+// The plan that is exported, and where to.
+struct OpenedPlan {
   std::string file;
+  fs::path folder;
   OperatorGraph graph;
   Topology topology;
   Plan plan;
-  fs::path folder;
   bool force = false, json = false;
+};
+
+struct ExportRun : OpenedPlan {
+  const Framework& framework;
   std::string base;  // MODULE:FUNCTION, or ""
 };
 
 constexpr const char* kInstance = "instance";
+constexpr const char* kMlir = "mlir";
 
 std::string target_of(const Arguments& a) {
   if (!a.has("to")) a.refuse("--to is missing: the framework that the plan is written for");
   std::vector<std::string> names;
   for (const Framework& framework : frameworks()) names.emplace_back(framework.name);
-  names.emplace_back(kInstance);
+  names.insert(names.end(), {kMlir, kInstance});
   return a.choice("to", names);
 }
 
@@ -61,8 +66,7 @@ std::string base_of(const Arguments& a, const Framework& framework) {
   return base;
 }
 
-ExportRun export_run_of(const Arguments& a) {
-  const Framework& framework = *std::ranges::find(frameworks(), target_of(a), &Framework::name);
+OpenedPlan opened_plan(const Arguments& a) {
   const std::string& file = required_text(a, "plan");
   const std::string& folder = required_text(a, "output");
   const PlanFile plan = PlanFile::load(file);
@@ -70,15 +74,13 @@ ExportRun export_run_of(const Arguments& a) {
   Topology topology = topology_of(a, a.has("topology") ? a.text("topology") : plan.topology());
   std::vector<OtherOrigin> others;
   Plan read = read_plan(plan, graph, topology, others);
-  return {framework,
-          file,
-          std::move(graph),
-          std::move(topology),
-          std::move(read),
-          folder,
-          a.given("force"),
-          a.given("json"),
-          base_of(a, framework)};
+  return {file,           folder, std::move(graph), std::move(topology), std::move(read), a.given("force"),
+          a.given("json")};
+}
+
+ExportRun export_run_of(const Arguments& a) {
+  const Framework& framework = *std::ranges::find(frameworks(), target_of(a), &Framework::name);
+  return {opened_plan(a), framework, base_of(a, framework)};
 }
 
 // "; the nearest that it can is tp2,dp8,mbs1: 13.2 s an iteration, 4.1 % more than 12.7 s".
@@ -147,18 +149,12 @@ void warn_of_dispatch(const ExportRun& run, const FrameworkPlan& plan, std::ostr
 // How the plan's model may be split on its topology, for solvers of the intra-operator problem.
 int run_instance_export(const Arguments& a, Streams& streams) {
   if (a.has("base")) throw UsageError("export: --base goes with --to torchtitan");
-  const std::string& file = required_text(a, "plan");
-  const fs::path folder = required_text(a, "output");
-  const PlanFile read = PlanFile::load(file);
-  const OperatorGraph graph = open_model(read.model());
-  const Topology topology = topology_of(a, a.has("topology") ? a.text("topology") : read.topology());
-  std::vector<OtherOrigin> others;
-  const Plan plan = read_plan(read, graph, topology, others);
+  const auto [file, folder, graph, topology, plan, force, json] = opened_plan(a);
   if (plan.options.pipeline)
     throw InputError(
         fmt::format("{}: the plan has stages, allowed with --to instance: a plan without", file));
   const CostModel costs(topology, nullptr, plan.runtime);
-  require_new(folder, a.given("force"), {{"instance.json", ""}});
+  require_new(folder, force, {{"instance.json", ""}});
   IntraCosts intra(graph, costs, plan.options, mesh_of(a));
   intra.plan_all();
   const IntraInstance instance = intra.instance(intra.usable());
@@ -168,7 +164,7 @@ int run_instance_export(const Arguments& a, Streams& streams) {
   write_export(folder,
                {{"instance.json", instance_text(instance, graph.name() + " on " + topology.name(), &names)}});
   const std::string path = (folder / "instance.json").string();
-  if (a.given("json")) {
+  if (json) {
     streams.out << nlohmann::ordered_json{{"nodes", instance.nodes.size()},
                                           {"edges", instance.edges.size()},
                                           {"strategies", strategies},
@@ -182,8 +178,27 @@ int run_instance_export(const Arguments& a, Streams& streams) {
   return 0;
 }
 
+// How each tensor is divided, for compilers.
+int run_mlir_export(const Arguments& a, Streams& streams) {
+  if (a.has("base")) throw UsageError("export: --base goes with --to torchtitan");
+  if (a.has("mesh")) throw UsageError("export: --mesh goes with --to instance");
+  const auto [file, folder, graph, topology, plan, force, json] = opened_plan(a);
+  const std::vector<ExportedFile> files{{"plan.mlir", mlir_text(graph, plan, topology)}};
+  require_new(folder, force, files);
+  write_export(folder, files);
+  const std::string path = (folder / files[0].name).string();
+  if (json) {
+    streams.out << nlohmann::ordered_json{{"operators", graph.operators().size()}, {"files", {path}}}.dump(2)
+                << "\n";
+    return 0;
+  }
+  streams.out << fmt::format("{} on {}\n  {}\n", graph.name(), topology.name(), path);
+  return 0;
+}
+
 int run_export(const Arguments& arguments, Streams& streams) {
   if (target_of(arguments) == kInstance) return run_instance_export(arguments, streams);
+  if (target_of(arguments) == kMlir) return run_mlir_export(arguments, streams);
   if (arguments.has("mesh")) throw UsageError("export: --mesh goes with --to instance");
   const ExportRun run = export_run_of(arguments);
   const RecipeModel model(run.graph);
@@ -224,14 +239,17 @@ int run_export(const Arguments& arguments, Streams& streams) {
 Command export_command() {
   Command c;
   c.name = "export";
-  c.summary = "write a plan for Megatron-LM, torchtitan or DeepSpeed";
+  c.summary = "write a plan for Megatron-LM, torchtitan, DeepSpeed or compilers";
   c.description =
       "Writes what starts a plan's training run in a framework: its settings, a script that launches it, the "
       "hosts, and the place of each rank. The plan must be that of a recipe, and its model a decoder of the "
       "zoo or of a config.json.\n\nmegatron: arguments of pretrain_gpt.py, with the layout of pipeline "
       "stages. "
       "torchtitan: a configuration in Python, the same as overrides of its command line, and the schedule as "
-      "CSV. deepspeed: its JSON. instance: no run, but all splits of the model's operators on the topology, "
+      "CSV. deepspeed: its JSON. mlir: no run, but how each tensor of any plan is divided, with meshes and "
+      "shardings "
+      "as Shardy and GSPMD write them. instance: no run, but all splits of the model's operators on the "
+      "topology, "
       "with "
       "costs and memory, for any solver of the intra-operator problem; \"pipesim solve\" reads it. The plan "
       "says "
@@ -248,6 +266,7 @@ Command export_command() {
        .choices = {{"megatron", "Megatron-LM"},
                    {"torchtitan"},
                    {"deepspeed", "DeepSpeed"},
+                   {"mlir", "meshes and shardings, for compilers"},
                    {"instance", "splits and their costs, for other solvers"}}},
       {.name = "topology",
        .argument = "TOPOLOGY",

@@ -143,7 +143,7 @@ TEST(Export, SaysWhatIsMissing) {
       "pipesim: export: --to is missing: the framework that the plan is written for; see \"pipesim help "
       "export\"\n");
   EXPECT_EQ(pipesim_run({"export", "--plan", plan, "--to", "megatorn", "-o", "x"}).err,
-            "pipesim: export: option --to is one of megatron, torchtitan, deepspeed, instance, not "
+            "pipesim: export: option --to is one of megatron, torchtitan, deepspeed, mlir, instance, not "
             "\"megatorn\" (did "
             "you mean \"megatron\"?); see \"pipesim help export\"\n");
 }
