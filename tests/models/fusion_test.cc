@@ -106,7 +106,8 @@ TEST(Fusion, BringsHeadsInOrderWhereTheModelDoesNot) {
 TEST(Fusion, KeepsAnotherFactor) {
   WrittenLayer written;
   written.factor = 1;
-  const Operator& scale = only(fuse(written.graph()), "affine");
+  const OperatorGraph graph = fuse(written.graph());
+  const Operator& scale = only(graph, "affine");
   EXPECT_DOUBLE_EQ(std::get<double>(scale.attributes.at("factor")), 2);
 }
 
