@@ -56,7 +56,7 @@ LayerGraph layers_of(const OperatorGraph& graph, const CostModel& costs, DeviceI
       if ((use.role == Role::Input || use.role == Role::Index) && tensor.producer.valid())
         edges.emplace_back(tensor.producer.value, static_cast<std::int32_t>(i));
     }
-    if (op.measured) {
+    if (op.kind == "profiled") {
       layer.output = measured_bytes(op, "activation_bytes");
       layer.parameters = measured_bytes(op, "parameter_bytes");
     }

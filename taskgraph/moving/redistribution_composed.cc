@@ -233,8 +233,9 @@ class CuttingFinder {
   }
 
   // The elements of a block, of which every partner gives one to everybody; 0 when blocks are not equal or
-  // leave something out.
+  // leave something out, and where nobody wants anything of the piece.
   [[nodiscard]] std::int64_t equal_blocks() const {
+    if (partners_.empty()) return 0;
     const std::vector<Exchanger>& all = now_.all;
     const Exchanger& first = all[partners_.front()];
     const std::int64_t block = shared_elements(first.piece, first.share), n = std::ssize(partners_);

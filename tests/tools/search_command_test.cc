@@ -43,6 +43,33 @@ class SearchCommand : public ::testing::Test {
   fs::path folder_ = fs::temp_directory_path() / ("pipesim_search_test_" + std::to_string(::getpid()));
 };
 
+// Of what the first operator makes, most is wanted by nobody: pieces of it have no partners in an exchange.
+TEST_F(SearchCommand, PlansModelsThatReadOnePositionAlone) {
+  const std::string model = write("last.json", R"({"pipesim_model": 1, "name": "last", "batch": 8,
+    "inputs": [{"name": "x", "shape": [8, 8, 16]}, {"name": "y", "shape": [8, 1], "dtype": "int64"}],
+    "operators": [{"name": "in", "kind": "linear", "inputs": ["x"], "out": 16},
+                  {"name": "last", "kind": "slice", "inputs": ["in"], "axis": 1, "start": 7, "length": 1},
+                  {"name": "out", "kind": "linear", "inputs": ["last"], "out": 5},
+                  {"name": "loss", "kind": "cross_entropy", "inputs": ["out", "y"]}]})");
+  const Outcome result =
+      pipesim_run({"search", "--model", model, "--topology", "p100-4x4:1", "--proposals", "40"});
+  EXPECT_EQ(result.status, 0) << result.err;
+}
+
+TEST_F(SearchCommand, PlansOperatorsOfUnknownKindsWithMeasuredTimes) {
+  const std::string model = write("sort.json", R"({"pipesim_model": 1, "name": "sort", "batch": 8,
+    "inputs": [{"name": "x", "shape": [8, 16]}, {"name": "y", "shape": [8], "dtype": "int64"}],
+    "operators": [{"name": "in", "kind": "linear", "inputs": ["x"], "out": 16},
+                  {"name": "sort", "kind": "opaque", "what": "aten::sort", "inputs": ["in"], "shape": [8, 16],
+                   "samples": true, "forward_ms": 2, "backward_ms": 3},
+                  {"name": "out", "kind": "linear", "inputs": ["sort"], "out": 5},
+                  {"name": "loss", "kind": "cross_entropy", "inputs": ["out", "y"]}]})");
+  const Outcome result =
+      pipesim_run({"search", "--model", model, "--topology", "p100-4x4:1", "--proposals", "40"});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("unknown kinds"));
+}
+
 TEST_F(SearchCommand, JsonHasWhatScriptsNeed) {
   const Outcome result = pipesim_run({"search", "--algorithm", "mcmc", "--model", "lenet", "--topology",
                                       "p100-4x4:1", "--proposals", "200", "--seed", "3", "--json"});
