@@ -29,7 +29,10 @@ void build_opaque(OperatorDraft& draft) {
     draft.weight("parameters", {IndexExpr::whole(parameters)});
   std::vector<std::string> given{"shape"};
   for (const char* more : {"shape2", "shape3", "shape4"}) {
-    if (!draft.list(more).empty()) given.emplace_back(more);
+    if (draft.list(more).empty()) continue;
+    const std::string next = fmt::format("shape{}", given.size() + 1);
+    if (more != next) draft.fail(fmt::format("\"{}\" is given, allowed: \"{}\" before it", more, next));
+    given.emplace_back(more);
   }
   for (std::size_t i = 0; i < given.size(); ++i) {
     const auto& shape = draft.list(given[i]);

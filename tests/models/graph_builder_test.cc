@@ -258,6 +258,9 @@ TEST(GraphBuilder, RefusesOperatorsOfUnknownKindsThatDoNotFit) {
   EXPECT_EQ(refused_operator("opaque", {{64, 9}}, {{"what", "sort"}, {"shape", Sizes{9}}, {"samples", 1}}),
             "operator \"op\" (opaque): \"samples\" is given and \"shape\" has shape [9], allowed: 64 samples "
             "first");
+  EXPECT_EQ(
+      refused_operator("opaque", {{64, 9}}, {{"what", "sort"}, {"shape", Sizes{9}}, {"shape3", Sizes{9}}}),
+      "operator \"op\" (opaque): \"shape3\" is given, allowed: \"shape2\" before it");
   EXPECT_EQ(refused_operator("opaque", {{64, 9}}, {{"shape", Sizes{9}}}),
             "operator \"op\" (opaque): attribute \"what\" is missing (its name where it came from)");
   EXPECT_EQ(refused_operator("clip", {{64, 9}}, {{"low", 2.0}, {"high", 1.0}}),
