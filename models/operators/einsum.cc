@@ -82,7 +82,9 @@ std::optional<MatrixShape> matrix_of(const EinsumLetters& letters,
                                      const std::map<char, FactorIndex>& factors) {
   MatrixShape matrix;
   for (const auto& [letter, factor] : factors) {
-    const auto has = [&](const std::string& word) { return word.find(letter) != std::string::npos; };
+    const auto has = [name = letter](const std::string& word) {
+      return word.find(name) != std::string::npos;
+    };
     const bool left = has(letters.operands[0]), right = has(letters.operands[1]), kept = has(letters.result);
     if (!kept && !(left && right)) return std::nullopt;
     (!kept           ? matrix.inner
