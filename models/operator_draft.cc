@@ -39,13 +39,13 @@ const std::vector<std::int64_t>& OperatorDraft::list(const std::string& attribut
   return std::get<std::vector<std::int64_t>>(op.attributes.at(attribute));
 }
 
-std::vector<std::int64_t> OperatorDraft::pair(const std::string& attribute) {
-  auto& values = std::get<std::vector<std::int64_t>>(op.attributes.at(attribute));
-  if (values.size() == 1) values.push_back(values.front());
-  if (values.size() != 2) {
-    fail(fmt::format("attribute \"{}\" is {}, allowed: [rows, columns]", attribute, to_text(values)));
+std::size_t OperatorDraft::axis_attribute() const {
+  const std::int64_t axis = integer("axis"), dims = static_cast<std::int64_t>(rank(0));
+  if (axis >= dims) {
+    fail(fmt::format("attribute \"axis\" is {} and input 0 has shape {}, allowed: 0 to {}", axis,
+                     to_text(shape(0)), dims - 1));
   }
-  return values;
+  return static_cast<std::size_t>(axis);
 }
 
 void OperatorDraft::require_rank(std::size_t input, std::size_t least, std::size_t most,

@@ -44,8 +44,8 @@ class OperatorDraft {
   [[nodiscard]] double real(const std::string& attribute) const;
   [[nodiscard]] const std::string& word(const std::string& attribute) const;
   [[nodiscard]] const std::vector<std::int64_t>& list(const std::string& attribute) const;
-  /// A list of two, [rows, columns]; a list of one counts for both.
-  [[nodiscard]] std::vector<std::int64_t> pair(const std::string& attribute);
+  /// The attribute "axis", which must be a dimension of input 0.
+  [[nodiscard]] std::size_t axis_attribute() const;
 
   /// Refuses inputs of other ranks; `allowed` is the shape in letters: "[n, c, h, w]".
   void require_rank(std::size_t input, std::size_t least, std::size_t most, std::string_view allowed) const;

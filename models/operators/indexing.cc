@@ -10,18 +10,9 @@ namespace {
 
 using Shape = std::vector<std::int64_t>;
 
-std::size_t axis_in_range(const OperatorDraft& draft) {
-  const std::int64_t axis = draft.integer("axis"), rank = static_cast<std::int64_t>(draft.rank(0));
-  if (axis >= rank) {
-    draft.fail(fmt::format("attribute \"axis\" is {} and input 0 has shape {}, allowed: 0 to {}", axis,
-                           to_text(draft.shape(0)), rank - 1));
-  }
-  return static_cast<std::size_t>(axis);
-}
-
 /// Elements between the steps lie in no shard's box, so their gradient is 0.
 void build_slice(OperatorDraft& draft) {
-  const std::size_t axis = axis_in_range(draft);
+  const std::size_t axis = draft.axis_attribute();
   const std::int64_t start = draft.integer("start"), length = draft.integer("length"),
                      step = draft.integer("step"), extent = draft.shape(0)[axis];
   if (start + (length - 1) * step >= extent) {
@@ -75,7 +66,7 @@ void build_pad(OperatorDraft& draft) {
 }
 
 void build_roll(OperatorDraft& draft) {
-  const std::size_t axis = axis_in_range(draft);
+  const std::size_t axis = draft.axis_attribute();
   const auto dims = plain_factors(draft, draft.shape(0));
   draft.at(dims[axis]).max_degree = 1;  // a part would come from both ends
   draft.moved_input(0, draft.axes(dims));
@@ -84,7 +75,7 @@ void build_roll(OperatorDraft& draft) {
 
 /// Along a split axis each shard looks up what it has; others' elements are 0 in its addend.
 void build_gather(OperatorDraft& draft) {
-  const std::size_t axis = axis_in_range(draft);
+  const std::size_t axis = draft.axis_attribute();
   draft.require_integers(1);
   const Shape &from = draft.shape(0), &indices = draft.shape(1);
   std::vector<FactorIndex> dims = plain_factors(draft, from);

@@ -11,15 +11,6 @@ namespace {
 
 using Shape = std::vector<std::int64_t>;
 
-std::size_t checked_axis(const OperatorDraft& draft) {
-  const std::int64_t axis = draft.integer("axis");
-  if (axis >= static_cast<std::int64_t>(draft.rank(0))) {
-    draft.fail(fmt::format("attribute \"axis\" is {} and input 0 has shape {}, allowed: 0 to {}", axis,
-                           to_text(draft.shape(0)), static_cast<std::int64_t>(draft.rank(0)) - 1));
-  }
-  return static_cast<std::size_t>(axis);
-}
-
 /// Dims of a part that covers [offset, offset + length) of the factor along `axis`.
 std::vector<IndexExpr> part(const OperatorDraft& draft, const std::vector<FactorIndex>& dims,
                             std::size_t axis, std::int64_t offset, std::int64_t length) {
@@ -30,7 +21,7 @@ std::vector<IndexExpr> part(const OperatorDraft& draft, const std::vector<Factor
 
 void build_concat(OperatorDraft& draft) {
   draft.require_rank(0, 1, 8, "one dimension or more");
-  const std::size_t axis = checked_axis(draft);
+  const std::size_t axis = draft.axis_attribute();
   Shape whole = draft.shape(0);
   for (std::size_t i = 1; i < draft.inputs(); ++i) {
     draft.require_rank(i, whole.size(), whole.size(), to_text(draft.shape(0)) + " except along the axis");
@@ -52,7 +43,7 @@ void build_concat(OperatorDraft& draft) {
 
 void build_split(OperatorDraft& draft) {
   draft.require_rank(0, 1, 8, "one dimension or more");
-  const std::size_t axis = checked_axis(draft);
+  const std::size_t axis = draft.axis_attribute();
   const auto sizes = draft.list("sizes");
   if (std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0}) != draft.shape(0)[axis]) {
     draft.fail(
