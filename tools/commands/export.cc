@@ -239,7 +239,7 @@ int run_export(const Arguments& arguments, Streams& streams) {
 Command export_command() {
   Command c;
   c.name = "export";
-  c.summary = "write a plan for Megatron-LM, torchtitan, DeepSpeed or compilers";
+  c.summary = "write a plan for Megatron-LM, torchtitan, DeepSpeed, compilers";
   c.description =
       "Writes what starts a plan's training run in a framework: its settings, a script that launches it, the "
       "hosts, and the place of each rank. The plan must be that of a recipe, and its model a decoder of the "
