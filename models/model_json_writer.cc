@@ -14,19 +14,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// The type that the model's builder was given. It does not outlive the builder, but weights have it, and
-/// results of all operators that compute something, except that a loss is float32.
-DataType model_type(const OperatorGraph& graph) {
-  for (const Tensor& t : graph.tensors()) {
-    if (t.kind == TensorKind::Weight) return t.type;
-  }
-  for (const Operator& op : graph.operators()) {
-    const Tensor& result = graph.tensor(op.uses.back().tensor);
-    if (!op.flops_forward.empty() && !result.shape.empty()) return result.type;
-  }
-  return DataType::Float32;
-}
-
 Json value_json(const AttributeSchema& schema, const AttributeValue& value) {
   if (schema.type == AttributeType::Flag) return std::get<std::int64_t>(value) != 0;
   return std::visit([](const auto& v) { return Json(v); }, value);
@@ -147,7 +134,7 @@ std::string to_json_with_batch(const OperatorGraph& graph, const OperatorGraph& 
 }
 
 std::string to_json(const OperatorGraph& graph) {
-  const DataType type = model_type(graph);
+  const DataType type = graph.type_of_results();
   std::vector<std::string> inputs, operators;
   bool at_the_front = true;
   for (std::size_t t = 0; t < graph.tensors().size(); ++t) {

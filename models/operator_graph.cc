@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "models/box.h"
+#include "models/operator_draft.h"
 #include "sim/base/errors.h"
 
 namespace pipesim {
@@ -182,6 +183,20 @@ std::int64_t OperatorGraph::frozen_parameter_count() const {
     if (t.frozen) n += t.elements();
   }
   return n;
+}
+
+DataType OperatorGraph::type_of_results() const {
+  for (const Tensor& t : tensors_) {
+    if (t.kind == TensorKind::Weight) return t.type;
+  }
+  for (const Operator& op : operators_) {
+    const Tensor& result = tensor(op.uses.back().tensor);
+    if ((op.kind == "opaque" || !op.flops_forward.empty()) && !result.shape.empty()) return result.type;
+  }
+  for (const Tensor& t : tensors_) {
+    if (t.kind == TensorKind::Data && is_floating(t.type)) return t.type;
+  }
+  return DataType::Float32;
 }
 
 Flops OperatorGraph::forward_flops() const {

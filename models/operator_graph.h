@@ -54,7 +54,10 @@ class OperatorGraph {
 
   [[nodiscard]] std::int64_t parameter_count() const;         ///< elements of all weights, shared ones once
   [[nodiscard]] std::int64_t frozen_parameter_count() const;  ///< of those that are not trained
-  [[nodiscard]] Flops forward_flops() const;                  ///< of one iteration, unsplit
+  /// The type that the model's builder was given, as far as it shows: weights have it, and results of
+  /// operators that compute something, but for losses; float32 where nothing shows it.
+  [[nodiscard]] DataType type_of_results() const;
+  [[nodiscard]] Flops forward_flops() const;      ///< of one iteration, unsplit
   [[nodiscard]] std::string fingerprint() const;  ///< 16 hex digits over all that changes a plan's meaning
 
   bool operator==(const OperatorGraph& o) const {

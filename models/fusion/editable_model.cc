@@ -23,17 +23,6 @@ EditableOperator editable(const OperatorGraph& graph, const Operator& op) {
   return result;
 }
 
-/// The type that weights and results have.
-DataType type_of_results(const OperatorGraph& graph) {
-  for (const Tensor& t : graph.tensors()) {
-    if (t.kind == TensorKind::Weight) return t.type;
-  }
-  for (const Tensor& t : graph.tensors()) {
-    if (t.producer.valid() && is_floating(t.type) && !t.shape.empty()) return t.type;
-  }
-  return DataType::Float32;
-}
-
 }  // namespace
 
 EditableModel::EditableModel(const OperatorGraph& graph) : graph_(graph) {
@@ -85,6 +74,16 @@ std::optional<std::size_t> EditableModel::only_reader(const std::string& tensor)
   return found->second[0];
 }
 
+const std::vector<std::size_t>& EditableModel::readers(const std::string& tensor) const {
+  static const std::vector<std::size_t> none;
+  const auto found = readers_.find(tensor);
+  return found == readers_.end() ? none : found->second;
+}
+
+bool EditableModel::shared(const std::string& weight) const {
+  return graph_.consumers(tensors_.at(weight)).size() > 1;
+}
+
 const std::vector<std::int64_t>& EditableModel::shape(const std::string& tensor) const {
   return graph_.tensor(tensors_.at(tensor)).shape;
 }
@@ -119,7 +118,7 @@ void EditableModel::remove_unread() {
 
 OperatorGraph EditableModel::build() {
   remove_unread();
-  GraphBuilder builder(graph_.name(), graph_.batch(), type_of_results(graph_));
+  GraphBuilder builder(graph_.name(), graph_.batch(), graph_.type_of_results());
   for (const Tensor& t : graph_.tensors()) {
     if (t.kind == TensorKind::Data && is_read(t.name)) builder.data(t.name, t.shape, t.type);
   }

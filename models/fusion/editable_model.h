@@ -31,7 +31,12 @@ class EditableModel {
   [[nodiscard]] std::optional<std::size_t> producer(const std::string& tensor) const;
   /// The place of the only operator that reads the tensor, once; none where there are more or none.
   [[nodiscard]] std::optional<std::size_t> only_reader(const std::string& tensor) const;
+  /// Places of the operators that read the tensor, once for each time.
+  [[nodiscard]] const std::vector<std::size_t>& readers(const std::string& tensor) const;
+  [[nodiscard]] bool is_read(const std::string& tensor) const;
   [[nodiscard]] const std::vector<std::int64_t>& shape(const std::string& tensor) const;
+  /// Whether several operators of the original graph have the weight.
+  [[nodiscard]] bool shared(const std::string& weight) const;
 
   /// The name, with a number behind it if there is one of that name.
   std::string new_name(const std::string& name);
@@ -53,7 +58,6 @@ class EditableModel {
   };
   void set(std::size_t place, std::vector<EditableOperator> operators);
   void remove_unread();
-  [[nodiscard]] bool is_read(const std::string& tensor) const;
 
   const OperatorGraph& graph_;
   bool changed_ = false;

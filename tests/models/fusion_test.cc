@@ -27,6 +27,16 @@ struct WrittenLayer {
   double factor = 0.5;          ///< of scores; 0.5 is 1 / √4
   std::string bias;             ///< shape of what is added: "", "mask", "sample"
   double dropout = 0;
+  bool softmax_written = false;  ///< exp(x − max) / sum
+
+  static TensorId write_softmax(GraphBuilder& b, TensorId x) {
+    const auto over_keys = [&](const std::string& mode, TensorId y) {
+      y = b.add("reduce", "layer.0." + mode, {y}, {{"axes", Dims{3}}, {"mode", mode}});
+      return b.add("reshape", "layer.0." + mode + "_column", {y}, {{"shape", Dims{2, 3, 5, 1}}});
+    };
+    const TensorId e = b.add("exp", "layer.0.exp", {b.add("sub", "layer.0.sub", {x, over_keys("max", x)})});
+    return b.add("div", "layer.0.softmax", {e, over_keys("sum", e)});
+  }
 
   [[nodiscard]] OperatorGraph graph() const {
     GraphBuilder b("written", 2);
@@ -47,7 +57,8 @@ struct WrittenLayer {
     if (!scaled_query) scores = b.add("affine", "layer.0.scale", {scores}, {{"factor", factor}});
     if (bias == "mask") scores = b.add("add", "layer.0.mask", {scores, b.data("layer.0.mask_data", {5, 5})});
     if (bias == "sample") scores = b.add("add", "layer.0.mask", {scores, b.data("mask_data", {2, 1, 1, 5})});
-    TensorId weights = b.add("softmax", "layer.0.softmax", {scores});
+    TensorId weights =
+        softmax_written ? write_softmax(b, scores) : b.add("softmax", "layer.0.softmax", {scores});
     if (dropout > 0) weights = b.add("dropout", "layer.0.dropout", {weights}, {{"rate", dropout}});
     TensorId mixed = b.add("matmul", "layer.0.mixed", {weights, v});
     if (result_by_head) {
@@ -81,6 +92,7 @@ TEST(Fusion, JoinsAttentionThatIsWrittenOut) {
     for (const bool keys_by_head : {false, true}) {
       WrittenLayer written;
       written.scaled_query = scaled_query, written.keys_by_head = keys_by_head, written.dropout = 0.1;
+      written.softmax_written = scaled_query == keys_by_head;
       const OperatorGraph graph = fuse(written.graph());
       const std::map<std::string, int> expected{
           {"embedding", 1}, {"linear", 4}, {"reshape", 6}, {"attention", 1}, {"cross_entropy", 1}};
