@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <span>
@@ -31,7 +32,7 @@ struct Broadcast {
   /// Where row `row` of x begins in the operand.
   [[nodiscard]] std::int64_t start(std::int64_t row) const {
     std::int64_t at = 0;
-    for (std::size_t i = full.dims() - 1; i-- > 0;) {
+    for (std::size_t i = std::max<std::size_t>(full.dims(), 1) - 1; i-- > 0;) {
       at += row % full[i].length() * strides[i];
       row /= full[i].length();
     }
