@@ -56,6 +56,9 @@ class GraphBuilder {
   void multiply_in_float8() { float8_ = true; }
 
   [[nodiscard]] const std::vector<std::int64_t>& shape(TensorId id) const;
+  [[nodiscard]] const std::string& tensor_name(TensorId id) const { return tensors_[id.index()].name; }
+  /// The dimension that counts samples, or −1.
+  [[nodiscard]] std::int32_t dim_of_samples(TensorId id) const { return sample_dims_[id.index()]; }
   [[nodiscard]] TensorId find(
       const std::string& tensor) const;  ///< not valid() if there is none of this name
   [[nodiscard]] OperatorGraph build();

@@ -20,6 +20,7 @@
 #include "costmodel/database.h"
 #include "models/import_profile.h"
 #include "models/model_json.h"
+#include "models/onnx/onnx_model.h"
 #include "search/intra/files/read_instance.h"
 #include "search/intra/solve.h"
 #include "search/joint/joint_json.h"
@@ -40,6 +41,15 @@ void require(bool kept, const char* promise) {
 
 void read_model(std::string_view bytes) {
   const OperatorGraph graph = parse_model(bytes, "model");
+  require(parse_model(to_json(graph), "again") == graph, "a model is written and read again");
+}
+
+void read_onnx_file(std::string_view bytes) {
+  const auto size = static_cast<std::int64_t>(bytes.size());
+  std::istringstream first{std::string(bytes)}, second{std::string(bytes)};
+  std::vector<NamedSize> bound;
+  for (const std::string& name : read_onnx_sizes(first, size, "model.onnx").names) bound.push_back({name, 4});
+  const OperatorGraph graph = read_onnx_model(second, size, "model.onnx", bound).graph;
   require(parse_model(to_json(graph), "again") == graph, "a model is written and read again");
 }
 
@@ -228,15 +238,16 @@ bool reads(std::string_view bytes) {
   }
 }
 
-constexpr std::array<FuzzedParser, 9> kParsers{{{"models", reads<read_model>},
-                                                {"plans", reads<read_plan>},
-                                                {"topologies", reads<read_topology>},
-                                                {"profiles", reads<read_profile>},
-                                                {"nccl", reads<read_nccl>},
-                                                {"checkpoints", reads<read_checkpoint>},
-                                                {"calibrations", reads<read_calibration>},
-                                                {"constants", reads<read_constants>},
-                                                {"instances", reads<read_intra_instance>}}};
+constexpr std::array<FuzzedParser, 10> kParsers{{{"models", reads<read_model>},
+                                                 {"onnx", reads<read_onnx_file>},
+                                                 {"plans", reads<read_plan>},
+                                                 {"topologies", reads<read_topology>},
+                                                 {"profiles", reads<read_profile>},
+                                                 {"nccl", reads<read_nccl>},
+                                                 {"checkpoints", reads<read_checkpoint>},
+                                                 {"calibrations", reads<read_calibration>},
+                                                 {"constants", reads<read_constants>},
+                                                 {"instances", reads<read_intra_instance>}}};
 
 }  // namespace
 

@@ -158,7 +158,7 @@ TEST(Golden, GitIgnoresWhatPrintedCommandsWrite) {
   if (std::system(fmt::format("git -C '{}' rev-parse >/dev/null 2>&1", kRoot.string()).c_str()) != 0)
     GTEST_SKIP() << "this is not a clone, or git is not installed";
   const std::regex writes(
-      R"((?:-o|--output|--trace|--dot|--checkpoint|--search-log|--flexflow) (\S+)|> (\S+))");
+      R"((?:-o|--output|--trace|--dot|--checkpoint|--search-log|--flexflow|--onnx) (\S+)|> (\S+))");
   std::set<std::string> files;
   for (const PrintedCommand& printed : all_printed_commands()) {
     if (is_for_another_test(printed.command)) continue;

@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 
+#include <filesystem>
 #include <string>
 
 #include "sim/base/files.h"
@@ -59,7 +60,8 @@ TEST(Import, WritesTheModelOfAConfig) {
             "pipesim: import: --nodes goes with topology\n");
   EXPECT_EQ(
       pipesim_run({"import", "model", path}).err,
-      "pipesim: " + path + ": is no config.json of a model of Hugging Face: it has no \"model_type\"\n");
+      "pipesim: " + path +
+          ": is no ONNX file, and no config.json of a model of Hugging Face: it has no \"model_type\"\n");
 }
 
 // With GPUs and without, with the library and without.
@@ -106,6 +108,45 @@ TEST(Import, RefusesWhatDoesNotGoTogether) {
   EXPECT_THAT(
       pipesim_run({"import", "topology", "--device", "H20"}).err,
       StartsWith("pipesim: option --device: unknown kind \"H20\" (did you mean \"H200\"?); allowed: "));
+}
+
+TEST(Import, WritesTheModelOfAnOnnxFile) {
+  const TemporaryFolder folder;
+  const std::string onnx = PIPESIM_SOURCE_DIR "/docs/examples/resnet50.onnx";
+  const auto written = pipesim_run({"import", "model", onnx + ":batch=64", "-o", folder.path("net.json")});
+  EXPECT_EQ(written.status, 0) << written.err;
+  EXPECT_EQ(written.err, "");
+  EXPECT_THAT(written.out, HasSubstr("net.json: resnet50:batch=64, 142 operators"));
+  // The batch keeps its name, and the file means the same as ONNX. The first line has the model's name.
+  const auto simulated = [](const std::string& model) {
+    const std::string text =
+        pipesim_run({"simulate", "--model", model, "--topology", "p100-4x4:1", "--baseline", "data-parallel"})
+            .out;
+    return text.substr(text.find('\n'));
+  };
+  EXPECT_EQ(simulated(folder.path("net.json") + ":b=128"), simulated(onnx + ":batch=128"));
+  const auto shown = pipesim_run({"models", onnx, "--set", "batch=8"});
+  EXPECT_THAT(shown.out, HasSubstr("batch  the batch, see --batch"));
+}
+
+TEST(Import, RefusesOnnxFilesInOneLine) {
+  const TemporaryFolder folder;
+  const std::string onnx = PIPESIM_SOURCE_DIR "/docs/examples/resnet50.onnx";
+  const auto refused = [&](const std::string& file) {
+    const auto run = pipesim_run({"import", "model", file, "-o", folder.path("out.json")});
+    EXPECT_EQ(run.status, 1);
+    EXPECT_EQ(run.out, "");
+    EXPECT_FALSE(std::filesystem::exists(folder.path("out.json")));
+    return run.err;
+  };
+  EXPECT_EQ(refused(onnx),
+            "pipesim: " + onnx +
+                ": dimension 0 of input \"images\" has the name \"batch\" and no length; set it: --set "
+                "batch=N\n");
+  EXPECT_EQ(refused(onnx + ":batch=4,width=3"),
+            "pipesim: " + onnx + ": no dimension is named \"width\", allowed: batch\n");
+  const std::string half = read_file(onnx).substr(0, 30000), cut = folder.file("half.onnx", half);
+  EXPECT_THAT(refused(cut), HasSubstr("half.onnx: is no ONNX model, or not all of it"));
 }
 
 }  // namespace

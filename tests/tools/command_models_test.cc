@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/model_json.h"
+#include "models/onnx/onnx_writer.h"
 #include "models/operator_kind.h"
 #include "models/zoo/zoo.h"
 #include "sim/base/files.h"
@@ -107,6 +108,21 @@ TEST(Models, JsonIsAModelFileOfTheSameModel) {
   EXPECT_EQ(parse_model(outcome.out, "stdout"), make_zoo_model("lenet:batch=4"));
   const Outcome list = pipesim_run({"models", "--json"});
   EXPECT_THAT(list.out, StartsWith("{\n  \"models\": [\n    {\n      \"name\": \""));
+}
+
+TEST(Models, WritesOnnx) {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("lenet.onnx", "");
+  const Outcome outcome = pipesim_run({"models", "lenet:batch=4", "--onnx", file});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, StartsWith(file + ": lenet:batch=4 as ONNX, 8 operators, "));
+  EXPECT_EQ(read_file(file), to_onnx(make_zoo_model("lenet:batch=4")));
+  EXPECT_EQ(pipesim_run({"models", "--onnx", file}),
+            (Outcome{2, "", "pipesim: models: --onnx needs MODEL\n"}));
+  EXPECT_EQ(pipesim_run({"models", "lenet", "--onnx", file, "--json"}),
+            (Outcome{2, "", "pipesim: models: --onnx and --json exclude each other\n"}));
+  EXPECT_EQ(pipesim_run({"models", "--kinds", "--onnx", file}),
+            (Outcome{2, "", "pipesim: models: --kinds and --onnx exclude each other\n"}));
 }
 
 TEST(Models, RefusesWhatIsNoModel) {

@@ -36,23 +36,8 @@ void check_import_of_this_machine(const Arguments& arguments) {
     throw UsageError("import: --nodes goes with FILE: this machine is not asked for its NICs");
 }
 
-// FILE or FILE:key=value,…
-int import_model(const Arguments& arguments, Streams& streams) {
-  if (arguments.operands().size() == 1)
-    throw UsageError("import: a model is read from a FILE, and there is none");
-  for (const char* option : {"nodes", "virtual-devices", "device", "name"}) {
-    if (arguments.given(option)) throw UsageError(fmt::format("import: --{} goes with topology", option));
-  }
-  const std::string& source = arguments.operands()[1];
-  const std::string text = model_of_config(source);
-  if (text == source)
-    throw InputError(
-        fmt::format("{}: is no config.json of a model of Hugging Face: it has no \"model_type\"", source));
-  const std::string file = *model_file(source);
-  for (const std::string& what : hugging_face_model(JsonDocument::load(file)).left_out)
-    streams.err << "pipesim: " << file << ": left out is " << what << "\n";
-  const OperatorGraph graph = open_model(text);
-  const std::string json = to_json_with_batch(graph, open_model(with_batch(text, 2 * graph.batch())));
+int write_model(const Arguments& arguments, const OperatorGraph& graph, const std::string& json,
+                Streams& streams) {
   if (!arguments.has("output")) {
     streams.out << json;
     return 0;
@@ -61,6 +46,40 @@ int import_model(const Arguments& arguments, Streams& streams) {
   streams.out << fmt::format("{0}: {1}, {2} operators; \"pipesim models {0}\" shows it\n",
                              arguments.text("output"), graph.name(), graph.operators().size());
   return 0;
+}
+
+int import_onnx(const Arguments& arguments, const std::string& text, Streams& streams) {
+  const OnnxModel model = open_onnx(text);
+  for (const std::string& note : model.notes)
+    streams.err << "pipesim: " << *model_file(text) << ": " << note << "\n";
+  const std::string json =
+      batch_key(text).empty()
+          ? to_json(model.graph)
+          : to_json_with_batch(model.graph, open_model(with_batch(text, 2 * model.graph.batch())));
+  return write_model(arguments, model.graph, json, streams);
+}
+
+// FILE or FILE:key=value,…
+int import_model(const Arguments& arguments, Streams& streams) {
+  if (arguments.operands().size() == 1)
+    throw UsageError("import: a model is read from a FILE, and there is none");
+  for (const char* option : {"nodes", "virtual-devices", "device", "name"}) {
+    if (arguments.given(option)) throw UsageError(fmt::format("import: --{} goes with topology", option));
+  }
+  const std::string& source = arguments.operands()[1];
+  if (const auto file = model_file(source); file && is_onnx_file(*file))
+    return import_onnx(arguments, source, streams);
+  const std::string text = model_of_config(source);
+  if (text == source)
+    throw InputError(fmt::format(
+        "{}: is no ONNX file, and no config.json of a model of Hugging Face: it has no \"model_type\"",
+        source));
+  const std::string file = *model_file(source);
+  for (const std::string& what : hugging_face_model(JsonDocument::load(file)).left_out)
+    streams.err << "pipesim: " << file << ": left out is " << what << "\n";
+  const OperatorGraph graph = open_model(text);
+  return write_model(arguments, graph,
+                     to_json_with_batch(graph, open_model(with_batch(text, 2 * graph.batch()))), streams);
 }
 
 int run_import(const Arguments& arguments, Streams& streams) {
@@ -90,9 +109,9 @@ Command import_command() {
       .summary = "read a topology, a model or a plan from files of others",
       .description =
           "A topology is read from this machine's GPUs, or from FILE: XML that NCCL wrote, as it does when "
-          "NCCL_TOPO_DUMP_FILE=FILE.xml is set. A model is read from a config.json of Hugging Face, a plan "
-          "from "
-          "the arguments of a run of Megatron-LM.\n\nThis machine's "
+          "NCCL_TOPO_DUMP_FILE=FILE.xml is set. A model is read from an ONNX file or a config.json of "
+          "Hugging "
+          "Face, a plan from the arguments of a run of Megatron-LM.\n\nThis machine's "
           "GPUs are described as CUDA, NVML and Linux "
           "report them, with memory, NVLinks, PCIe and processors. That needs libpipesim_cuda.so and a "
           "driver. NCCL's XML also names the NICs, so that several hosts can be joined. Nothing is "
@@ -103,7 +122,9 @@ Command import_command() {
           "derived.\n\nTypes of config.json that can be read: llama, mistral, mixtral, qwen2, "
           "qwen2_moe, qwen3, qwen3_moe, gpt2, deepseek_v3. The file may be followed by keys of the "
           "zoo's model: config.json:sequence=4096. What the config asks for and the model does not "
-          "have is listed on stderr.\n\nArguments of Megatron-LM stand in a file of their own, in a shell "
+          "have is listed on stderr.\n\nDimensions of an ONNX file that have no length get one as "
+          "FILE.onnx:batch=32,sequence=128. Operators that no kind stands for become opaque, and are listed "
+          "on stderr (docs/onnx.md).\n\nArguments of Megatron-LM stand in a file of their own, in a shell "
           "script that starts the run, or as --flag: value in YAML. Of a script, variables with plain "
           "values are understood. The report says what the run is as a recipe, how long an iteration "
           "takes, and which recipe is the best for as many samples on the same devices, and "
@@ -112,7 +133,7 @@ Command import_command() {
                     .help = "topology, model or plan",
                     .choices = {{"topology"}, {"model"}, {"plan"}}},
                    {.name = "FILE",
-                    .help = "XML of NCCL (or this machine), a config.json, arguments of Megatron-LM",
+                    .help = "XML of NCCL, ONNX, a config.json, or arguments of Megatron-LM",
                     .required = false}},
       .options = {{.name = "output",
                    .argument = "FILE",

@@ -8,8 +8,10 @@
 
 #include "models/box.h"
 #include "models/model_json.h"
+#include "models/onnx/onnx_writer.h"
 #include "models/zoo/zoo.h"
 #include "sim/base/errors.h"
+#include "sim/base/files.h"
 #include "sim/base/suggest.h"
 #include "taskgraph/plan/parallel_config.h"
 #include "tools/cli/command.h"
@@ -145,11 +147,12 @@ std::string options_table(const ZooModel& model) {
 
 // The sizes that a model file names.
 std::string sizes_text(const std::string& file) {
-  const ModelFileSizes own = load_model_sizes(file);
+  const ModelFileSizes own = model_file_sizes(file);
   if (own.sizes.empty()) return "";
   Table table({{}, {}});
   for (const NamedSize& s : own.sizes)
-    table.add({fmt::format("{}={}", s.name, s.value), s.name == own.batch ? "the batch, see --batch" : ""});
+    table.add({s.value == 0 ? s.name : fmt::format("{}={}", s.name, s.value),
+               s.name == own.batch ? "the batch, see --batch" : ""});
   return fmt::format("\nSizes in the file, for {}:size=N,… or --set size=N\n", file) + table.str(2);
 }
 
@@ -185,7 +188,7 @@ int run_kinds(const Arguments& arguments, Streams& streams) {
                                    arguments.operands().front()));
     kind = arguments.operands().front();
   }
-  for (const char* option : {"operators", "operator", "split", "set", "markdown", "schema"}) {
+  for (const char* option : {"operators", "operator", "split", "set", "markdown", "schema", "onnx"}) {
     if (arguments.given(option))
       throw UsageError(fmt::format("models: --kinds and --{} exclude each other", option));
   }
@@ -218,6 +221,15 @@ int run_operator(const Arguments& arguments, const OperatorGraph& graph, Streams
   return 0;
 }
 
+int write_onnx(const OperatorGraph& graph, const std::string& file, Streams& streams) {
+  const std::string model = to_onnx(graph);
+  write_file(file, model);
+  streams.out << fmt::format("{}: {} as ONNX, {} operators, {}\n", file, graph.name(),
+                             graph.operators().size(),
+                             pretty(Bytes(static_cast<std::int64_t>(model.size()))));
+  return 0;
+}
+
 int run_models(const Arguments& arguments, Streams& streams) {
   if (arguments.has("kinds")) return run_kinds(arguments, streams);
   const bool json = arguments.given("json");
@@ -230,15 +242,22 @@ int run_models(const Arguments& arguments, Streams& streams) {
   if (arguments.given("split") && !arguments.given("operator"))
     throw UsageError("models: --split needs --operator");
   if (arguments.operands().empty()) {
-    for (const char* option : {"set", "operator"}) {
+    for (const char* option : {"set", "operator", "onnx"}) {
       if (arguments.given(option)) throw UsageError(fmt::format("models: --{} needs MODEL", option));
     }
     streams.out << (json ? zoo_json() : zoo_table());
     return 0;
   }
+  if (arguments.given("onnx")) {
+    for (const char* option : {"operators", "operator", "json"}) {
+      if (arguments.given(option))
+        throw UsageError(fmt::format("models: --onnx and --{} exclude each other", option));
+    }
+  }
   const std::string text =
       model_of_config(with_settings(arguments.operands().front(), arguments.texts("set")));
   const OperatorGraph graph = open_model(text);
+  if (arguments.given("onnx")) return write_onnx(graph, arguments.text("onnx"), streams);
   if (arguments.given("operator")) return run_operator(arguments, graph, streams);
   streams.out << (json ? file_of(text, graph) : description(text, graph, arguments.given("operators")));
   return 0;
@@ -302,6 +321,13 @@ Command models_command() {
             .default_value = "",
             .help = "print a model file, to be edited and used as FILE.json",
             .details = "Without MODEL: the list as JSON; with --kinds: the kinds as JSON.",
+            .group = OptionGroup::Output},
+           {.name = "onnx",
+            .argument = "FILE",
+            .default_value = "",
+            .help = "write the model's forward pass to FILE as ONNX, for other tools",
+            .details = "Shapes and names without the weights' values; docs/files.md says how operators are "
+                       "written.",
             .group = OptionGroup::Output}},
       .common = {"operators", "set", "kinds", "json"},
       .examples = {{"pipesim models", "the zoo"},
@@ -311,7 +337,9 @@ Command models_command() {
                    {"pipesim models gpt3-1.3b --operator layer1.ffn1 --split 'b/2 o/4'",
                     "which loops run on which devices, and what they share"},
                    {"pipesim models --kinds linear", "what a linear operator may say in a model file"},
-                   {"pipesim models resnet50 --json > my.model.json", "a model file to start from"}},
+                   {"pipesim models resnet50 --json > my.model.json", "a model file to start from"},
+                   {"pipesim models llama3-8b --onnx llama.onnx",
+                    "the same network for tools that read ONNX"}},
       .run = run_models};
 }
 

@@ -16,6 +16,7 @@
 #include "models/hugging_face.h"
 #include "models/import_profile.h"
 #include "models/model_json.h"
+#include "models/onnx/onnx_model.h"
 #include "models/zoo/zoo.h"
 #include "sim/base/errors.h"
 #include "sim/base/files.h"
@@ -26,13 +27,14 @@
 
 namespace pipesim {
 
-const char* const kModelHelp = "NAME, NAME:key=value,…, FILE.json, or a profile FILE.txt";
+const char* const kModelHelp = "NAME, NAME:key=value,…, or FILE.json, .onnx or .txt";
 const char* const kModelDetails =
     "`pipesim models` lists the names, and `pipesim models NAME` the keys of a model. FILE.json is a model "
     "file; `pipesim models NAME --json` prints one. FILE.json:size=N,… sets sizes that the file names "
     "(docs/files.md). FILE.json may also be the config.json of a model of Hugging Face: it is read as a "
     "model of "
-    "the zoo, and FILE.json:sequence=N,… sets that model's keys. FILE.txt:batch=N,profile-batch=P is a "
+    "the zoo, and FILE.json:sequence=N,… sets that model's keys. FILE.onnx:batch=N,… is an ONNX file, with "
+    "lengths for dimensions that have none (docs/onnx.md). FILE.txt:batch=N,profile-batch=P is a "
     "measured profile: a batch of N samples, measured "
     "with P samples. Where one of the two is left out it equals the other; the default of both is 64.";
 const char* const kTopologyHelp = "NAME, NAME:N (N nodes), cpu:N, levels:…, or FILE.json";
@@ -49,7 +51,7 @@ const char* const kTopologyDetails =
 namespace {
 
 bool looks_like_a_path(std::string_view text) {
-  return text.ends_with(".json") || text.find('/') != std::string_view::npos;
+  return text.ends_with(".json") || text.ends_with(".onnx") || text.find('/') != std::string_view::npos;
 }
 
 // Where ".txt" ends the name of a profile's file, or npos.
@@ -65,8 +67,7 @@ struct OtherFormat {
 };
 
 // Files that hold models for other programs.
-constexpr std::array kOtherFormats{OtherFormat{".onnx", "ONNX files"},
-                                   OtherFormat{".pt", "files of PyTorch"},
+constexpr std::array kOtherFormats{OtherFormat{".pt", "files of PyTorch"},
                                    OtherFormat{".pth", "files of PyTorch"},
                                    OtherFormat{".bin", "files of PyTorch"},
                                    OtherFormat{".safetensors", "safetensors files"},
@@ -85,20 +86,22 @@ void refuse_other_formats(const std::string& text) {
   for (const OtherFormat& format : kOtherFormats) {
     if (file.ends_with(format.ending))
       throw InputError(fmt::format(
-          "{}: {} can't be read yet; a model is a NAME that \"pipesim models\" lists, a model file FILE.json "
-          "(\"pipesim models NAME --json\" prints one to start from), or a measured profile FILE.txt",
+          "{}: {} can't be read; a model is a NAME that \"pipesim models\" lists, a model file FILE.json "
+          "(\"pipesim models NAME --json\" prints one to start from), FILE.onnx, or a measured profile "
+          "FILE.txt",
           file, format.name));
   }
 }
 
-// Where the name of a model file ends: at ".json", or where there is a file.
+// Where the name of a model file ends: at ".json" or ".onnx", or where there is a file.
 std::size_t end_of_model_file(const std::string& text) {
   refuse_other_formats(text);
-  constexpr std::string_view kEnding = ".json";
-  for (std::size_t at = text.rfind(kEnding); at != std::string::npos && at > 0;
-       at = text.rfind(kEnding, at - 1)) {
-    const std::size_t end = at + kEnding.size();
-    if (end == text.size() || text[end] == ':') return end;
+  for (const std::string_view ending : {".json", ".onnx"}) {
+    for (std::size_t at = text.rfind(ending); at != std::string::npos && at > 0;
+         at = text.rfind(ending, at - 1)) {
+      const std::size_t end = at + ending.size();
+      if (end == text.size() || text[end] == ':') return end;
+    }
   }
   std::error_code ignored;
   if (std::filesystem::exists(text, ignored)) return text.size();
@@ -201,6 +204,13 @@ std::size_t end_of_model_name(const std::string& text) {
 
 // Its samples are a number in its file: says how to name them.
 [[noreturn]] void refuse_batch(const std::string& model, const ModelFileSizes& own, std::int64_t batch) {
+  if (is_onnx_file(*model_file(model))) {
+    throw InputError(
+        fmt::format("model \"{}\" has a batch of {} in its file, found {}; to choose it, give dimension 0 of "
+                    "its inputs a name "
+                    "when the file is written (dynamic_axes of torch.onnx.export)",
+                    model, own.samples, batch));
+  }
   const auto taken = [&](const char* name) {
     return std::ranges::find(own.sizes, name, &NamedSize::name) != own.sizes.end();
   };
@@ -226,8 +236,8 @@ std::size_t end_of_model_name(const std::string& text) {
   const std::string nearest = did_you_mean(name, names);
   // A name that resembles none gets the list of all.
   throw InputError(fmt::format(
-      "unknown model \"{}\"{}; allowed: {}, each also as NAME:key=value,…, or a .json or .txt file", name,
-      nearest,
+      "unknown model \"{}\"{}; allowed: {}, each also as NAME:key=value,…, or a .json, .onnx or .txt file",
+      name, nearest,
       nearest.empty() ? list_names(names, names.size()) : "the names that \"pipesim models\" lists"));
 }
 
@@ -240,9 +250,27 @@ OperatorGraph open_model(const std::string& text) {
     const ProfileBatches batches = batches_of_profile(text, end);
     return import_profile(read_file(file), file, batches.measured, batches.run);
   }
-  if (const std::size_t end = end_of_model_file(text); end != std::string::npos)
-    return load_model(text.substr(0, end), sizes_after(text, end));
+  if (const std::size_t end = end_of_model_file(text); end != std::string::npos) {
+    const std::string file = text.substr(0, end);
+    return is_onnx_file(file) ? load_onnx(file, sizes_after(text, end)).graph
+                              : load_model(file, sizes_after(text, end));
+  }
   refuse_name(text);
+}
+
+bool is_onnx_file(const std::string& file) { return file.ends_with(".onnx"); }
+
+OnnxModel open_onnx(const std::string& text) {
+  const std::string file = *model_file(text);
+  return load_onnx(file, sizes_after(text, file.size()));
+}
+
+ModelFileSizes model_file_sizes(const std::string& file) {
+  if (!is_onnx_file(file)) return load_model_sizes(file);
+  const OnnxSizes own = load_onnx_sizes(file);
+  ModelFileSizes sizes{{}, own.batch, own.samples};
+  for (const std::string& name : own.names) sizes.sizes.push_back({name, 0});
+  return sizes;
 }
 
 std::optional<std::string> model_file(const std::string& model) {
@@ -253,7 +281,7 @@ std::optional<std::string> model_file(const std::string& model) {
 
 std::string batch_key(const std::string& model) {
   const auto file = model_file(model);
-  return file ? load_model_sizes(*file).batch : "batch";
+  return file ? model_file_sizes(*file).batch : "batch";
 }
 
 std::string with_settings(const std::string& model, const std::vector<std::string>& settings) {
@@ -287,7 +315,7 @@ std::string with_settings(const std::string& model, const std::vector<std::strin
 std::string model_of_config(const std::string& text) {
   const std::optional<std::string> file = model_file(text);
   std::error_code ignored;
-  if (!file || !std::filesystem::is_regular_file(*file, ignored)) return text;
+  if (!file || is_onnx_file(*file) || !std::filesystem::is_regular_file(*file, ignored)) return text;
   const JsonValue json = JsonDocument::load(*file);
   if (!is_hugging_face_config(json)) return text;
   std::string model = hugging_face_model(json).text;
@@ -319,7 +347,7 @@ std::string with_batch(const std::string& model, std::int64_t batch) {
   if (names_zoo_model(model)) return assigned(model, std::min(model.find(':'), model.size()), "batch", batch);
   const std::size_t end = end_of_model_file(model);
   if (end == std::string::npos) refuse_name(model);
-  const ModelFileSizes own = load_model_sizes(model.substr(0, end));
+  const ModelFileSizes own = model_file_sizes(model.substr(0, end));
   if (!own.batch.empty()) return assigned(model, end, own.batch, batch);
   if (own.samples != batch) refuse_batch(model, own, batch);
   return model;

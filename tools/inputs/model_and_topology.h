@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "models/model_json.h"
+#include "models/onnx/onnx_model.h"
 #include "models/operator_graph.h"
 #include "taskgraph/plan/plan.h"
 #include "topologies/topology.h"
@@ -18,7 +20,8 @@ extern const char* const kTopologyHelp;
 extern const char* const kTopologyDetails;
 
 /// Opens a model from text: "NAME" or "NAME:key=value,…" of the zoo; "FILE.json" or "FILE.json:size=N,…" with
-/// other values for its named sizes (models/model_json.h); or a measured profile
+/// other values for its named sizes (models/model_json.h); "FILE.onnx:size=N,…" (models/onnx_model.h); or a
+/// measured profile
 /// "FILE.txt:batch=N,profile-batch=P" (models/import_profile.h), where N samples run and the measurement had
 /// P. If only one of batch and profile-batch is given, the other is equal to it; if none is, both are 64.
 /// InputError with "did you mean" otherwise.
@@ -37,8 +40,13 @@ std::string model_of_config(const std::string& text);
 /// none.
 std::string batch_key(const std::string& model);
 
-/// Where the name of a model's file ends in its text, if it is a model file.
+/// The name of a model's file in its text, if it is a model file or an ONNX file.
 std::optional<std::string> model_file(const std::string& model);
+bool is_onnx_file(const std::string& file);
+/// The model of an ONNX file, with what is to be said about it.
+OnnxModel open_onnx(const std::string& text);
+/// The sizes that a model file names. Those of an ONNX file have no value, which is 0 here.
+ModelFileSizes model_file_sizes(const std::string& file);
 
 /// The first function returns the text of the same model with other samples. The second does so for a profile
 /// that was measured with `batch` samples. InputError when the model does not let them be chosen.
