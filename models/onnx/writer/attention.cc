@@ -221,7 +221,8 @@ OnnxRotation rotation_of(OnnxOperator& o) {
     constexpr double kBase = 10000;
     const OnnxSharedNodes nodes(o.draft, prefix);
     const auto number = [&](double value) { return o.draft.number(value, wide); };
-    const std::string pairs = nodes.add("Range", {number(0), number(static_cast<double>(d / 2)), number(1)});
+    const std::int64_t count = d / 2;
+    const std::string pairs = nodes.add("Range", {number(0), number(static_cast<double>(count)), number(1)});
     const std::string exponents = nodes.add("Mul", {pairs, number(-2 / static_cast<double>(d))});
     const std::string speeds = nodes.add("Pow", {number(kBase), exponents});
     OnnxDims others;
