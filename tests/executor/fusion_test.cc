@@ -41,17 +41,22 @@ OperatorGraph layer_written_out() {
 /// One model's tensors for another that has some of the same names.
 class SourceByName : public TensorSource {
  public:
-  SourceByName(const OperatorGraph& own, const OperatorGraph& other) : own_(own), source_(other) {
+  SourceByName(const OperatorGraph& own, const OperatorGraph& other)
+      : own_(own), other_(other), source_(other) {
     for (std::size_t t = 0; t < other.tensors().size(); ++t)
       others_.emplace(other.tensors()[t].name, TensorId(t));
   }
   void fill(Loaded::Content content, TensorId tensor, const HostPiece& piece,
             const StepContext& step) const override {
-    source_.fill(content, others_.at(own_.tensor(tensor).name), piece, step);
+    const TensorId other = others_.at(own_.tensor(tensor).name);
+    ASSERT_EQ(piece.box, Box::whole(own_.tensor(tensor).shape)) << "of models that run on one device";
+    HostPiece whole = piece;
+    whole.box = Box::whole(other_.tensor(other).shape);  // [c] of [1, c, 1, 1], in the same order
+    source_.fill(content, other, whole, step);
   }
 
  private:
-  const OperatorGraph& own_;
+  const OperatorGraph &own_, &other_;
   SyntheticSource source_;
   std::map<std::string, TensorId> others_;
 };

@@ -1,7 +1,6 @@
 #include "models/onnx/reader/graph_reader.h"
 
 #include <fmt/format.h>
-#include <onnx/defs/schema.h>
 
 #include <algorithm>
 #include <utility>
@@ -13,7 +12,6 @@
 #include "models/onnx/reader/rules.h"
 #include "models/operator_kind.h"
 #include "sim/base/errors.h"
-#include "sim/base/utf8.h"
 
 namespace pipesim {
 namespace {
@@ -32,7 +30,6 @@ OnnxReader::OnnxReader(const onnx::ModelProto& model, std::string source, const 
       source_(std::move(source)),
       sizes_(model.graph(), source_, bound),
       writer_(sizes_.model_name(), sizes_.batch(), sizes_.data_type()) {
-  check_names(model, source_);
   for (const auto& import : model.opset_import()) opsets_[import.domain()] = import.version();
   if (opsets_.contains("ai.onnx")) opsets_[""] = opsets_["ai.onnx"];
   for (const FunctionProto& function : model.functions())

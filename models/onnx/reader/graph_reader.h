@@ -94,7 +94,4 @@ void visit_reads(const onnx::NodeProto& node, const Visit& visit) {
   }
 }
 
-/// InputError where a name is no UTF-8: names go into reports and JSON.
-void check_names(const onnx::ModelProto& model, const std::string& source);
-
 }  // namespace pipesim

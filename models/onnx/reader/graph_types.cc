@@ -87,7 +87,12 @@ std::vector<OnnxType> OnnxReader::result_types(const NodeProto& node,
 void OnnxReader::check_shapes(const NodeProto& node, const std::vector<OnnxValue>& inputs,
                               const std::vector<OnnxValue>& results) const {
   if (opset(node) > newest_known_opset() || depth_ > 0) return;
-  const auto types = inferred(node, inputs);
+  std::optional<std::vector<OnnxType>> types;
+  try {
+    types = inferred(node, inputs);
+  } catch (const InputError&) {
+    return;  // an attribute that ONNX does not know, which the rule did not need
+  }
   if (!types) return;
   for (std::size_t i = 0; i < results.size() && i < types->size(); ++i) {
     if (results[i].loss || results[i].form == OnnxForm::None || !(*types)[i].complete()) continue;

@@ -128,7 +128,7 @@ OnnxValue OnnxNode::tensor(const OnnxValue& value) {
     case OnnxForm::None:
       break;
   }
-  throw InternalError("an input that is left out was read");
+  throw InputError("an input that it needs is left out");
 }
 
 OnnxValue OnnxNode::mask(const OnnxValue& seen, bool inverted) {

@@ -11,6 +11,7 @@
 #include <limits>
 #include <optional>
 
+#include "models/onnx/reader/check_names.h"
 #include "sim/base/errors.h"
 
 namespace pipesim {
@@ -221,6 +222,7 @@ onnx::ModelProto read_onnx(std::istream& in, std::int64_t size, const std::strin
   if (!model.has_graph()) {
     throw InputError(fmt::format("{}: is no ONNX model: it has no graph", source));
   }
+  check_names(model, source);
   return model;
 }
 

@@ -21,6 +21,11 @@ onnx::TypeProto proto_of(const OnnxType& type) {
     auto* dim = shape->add_dim();
     if (extent >= 0) dim->set_dim_value(extent);
   }
+  // Some rules of the library read dims that a shape lacks. What was added and removed again is still there,
+  // as a dim without a length.
+  constexpr int spare = 8;
+  for (int i = 0; i < spare; ++i) shape->add_dim();
+  for (int i = 0; i < spare; ++i) shape->mutable_dim()->RemoveLast();
   return proto;
 }
 
@@ -69,6 +74,35 @@ class NodeContext : public onnx::InferenceContext {
   std::vector<std::optional<onnx::TensorProto>> values_;
 };
 
+/// The library does not look whether all axes are there.
+void check_axes(const onnx::NodeProto& node, const std::vector<InferredInput>& inputs) {
+  if (inputs.empty() || !inputs[0].type.shape) return;
+  const auto rank = static_cast<std::int64_t>(inputs[0].type.shape->size());
+  const auto check = [&](const std::string& name, std::int64_t value, std::int64_t added) {
+    if (value < -rank - added || value >= rank + added) {
+      throw InputError("\"" + name + "\" has " + std::to_string(value) + ", and its input has " +
+                       std::to_string(rank) + " dimensions");
+    }
+  };
+  for (const auto& attribute : node.attribute()) {
+    const std::string& name = attribute.name();
+    if (name.ends_with("axis")) check(name, attribute.i(), 1);
+    if (name != "axes" && name != "perm") continue;
+    for (const std::int64_t value : attribute.ints()) check(name, value, attribute.ints_size());
+  }
+}
+
+/// The library takes a kernel's rank for that of what it slides over.
+void check_kernel(const onnx::NodeProto& node, const std::vector<InferredInput>& inputs) {
+  if (node.op_type().find("Conv") == std::string::npos) return;
+  std::vector<std::size_t> ranks;  // of the tensors: kernels and what they slide over, not scales and biases
+  for (const InferredInput& input : inputs) {
+    if (input.type.shape && input.type.shape->size() > 1) ranks.push_back(input.type.shape->size());
+  }
+  if (ranks.size() < 2 || ranks[0] != ranks[1] || ranks[0] < 3)
+    throw InputError("its input and its weight must have as many dimensions, 3 or more");
+}
+
 /// The library divides by these.
 void check_windows(const onnx::NodeProto& node) {
   for (const char* name : {"strides", "dilations", "kernel_shape"}) {
@@ -113,8 +147,11 @@ std::optional<std::vector<OnnxType>> infer_types(const onnx::NodeProto& node, st
       onnx::OpSchemaRegistry::Schema(node.op_type(), version, standard ? "" : node.domain());
   if (schema == nullptr || !schema->has_type_and_shape_inference_function()) return std::nullopt;
   check_windows(node);
+  check_kernel(node, inputs);
+  check_axes(node, inputs);
   NodeContext context(node, inputs);
   try {
+    schema->Verify(node);  // rules read what it checks without looking
     schema->GetTypeAndShapeInferenceFunction()(context);
   } catch (const std::exception& error) {
     throw InputError(one_line(error.what()));
