@@ -55,7 +55,8 @@ Folded fold_cast(const NodeProto& node, std::int64_t /*opset*/, const FoldInputs
 Folded fold_reshape(const NodeProto& node, std::int64_t /*opset*/, const FoldInputs& in) {
   OnnxShape shape =
       in.size() > 1 && in[1] != nullptr ? integers_of(*in[1]) : integers_attribute(node, "shape");
-  std::int64_t known = 1, unknown = -1;
+  std::int64_t unknown = -1;
+  OnnxShape others;
   for (std::size_t i = 0; i < shape.size(); ++i) {
     if (shape[i] == 0 && integer_attribute(node, "allowzero", 0) == 0) {
       if (i >= in[0]->shape.size()) return std::nullopt;
@@ -65,9 +66,10 @@ Folded fold_reshape(const NodeProto& node, std::int64_t /*opset*/, const FoldInp
       if (unknown >= 0) return std::nullopt;
       unknown = static_cast<std::int64_t>(i);
     } else {
-      known *= shape[i];
+      others.push_back(shape[i]);
     }
   }
+  const std::int64_t known = onnx_elements(others).value_or(0);
   const auto elements = static_cast<std::int64_t>(in[0]->size());
   if (unknown >= 0) {
     if (known == 0) return std::nullopt;
@@ -106,6 +108,7 @@ Folded fold_unsqueeze(const NodeProto& node, std::int64_t /*opset*/, const FoldI
     if (!axis) return std::nullopt;
     added[*axis] = true;
   }
+  if (std::ranges::count(added, true) != static_cast<std::ptrdiff_t>(axes->size())) return std::nullopt;
   OnnxShape shape;
   std::size_t own = 0;
   for (const bool one : added) {
@@ -160,6 +163,8 @@ Folded fold_expand(const NodeProto& /*node*/, std::int64_t /*opset*/, const Fold
 Folded fold_tile(const NodeProto& /*node*/, std::int64_t opset, const FoldInputs& in) {
   const Integers repeats = integers_of(*in[1]);
   if (opset < 6 || repeats.size() != in[0]->shape.size()) return std::nullopt;
+  if (std::ranges::any_of(repeats, [](std::int64_t n) { return n < 0 || n > kMostFolded; }))
+    return std::nullopt;
   // Each dim as two, the first of which repeats.
   OnnxShape twofold, shape;
   std::vector<std::int64_t> strides;
@@ -225,7 +230,9 @@ Folded fold_slice(const NodeProto& node, std::int64_t opset, const FoldInputs& i
   for (std::size_t i = 0; i < starts.size(); ++i) {
     const auto axis = axis_of(axes[i], shape.size());
     if (!axis || steps[i] == 0) return std::nullopt;
-    const std::int64_t length = in[0]->shape[*axis], step = steps[i];
+    const std::int64_t length = in[0]->shape[*axis];
+    if (length == 0) continue;
+    const std::int64_t step = std::clamp(steps[i], -length, length);  // a longer one takes one element, too
     const auto bounded = [&](std::int64_t at, std::int64_t low, std::int64_t high) {
       return std::clamp(at < 0 ? at + length : at, low, high);
     };

@@ -86,7 +86,8 @@ void check_axes(const onnx::NodeProto& node, const std::vector<InferredInput>& i
   };
   for (const auto& attribute : node.attribute()) {
     const std::string& name = attribute.name();
-    if (name.ends_with("axis")) check(name, attribute.i(), 1);
+    const bool between = node.op_type() == "Flatten" || node.op_type() == "OneHot";
+    if (name.ends_with("axis")) check(name, attribute.i(), between ? 1 : 0);
     if (name != "axes" && name != "perm") continue;
     for (const std::int64_t value : attribute.ints()) check(name, value, attribute.ints_size());
   }

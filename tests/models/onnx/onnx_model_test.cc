@@ -263,6 +263,57 @@ TEST(OnnxModel, NamesTheNodeThatItCannotRead) {
       "net.onnx: node \"n1\" (Add): it reads \"nobody\", which is no input, and no node before it makes it");
 }
 
+// The library's rules and ours read dims, axes and strides that such nodes do not have.
+TEST(OnnxModel, RefusesNodesThatDoNotFitTheirInputs) {
+  struct Wrong {
+    const char* op;
+    std::vector<std::int64_t> shape;
+    const char* attribute;
+    std::vector<std::int64_t> list;  // of one: a number
+    std::int64_t opset;
+  };
+  const std::vector<Wrong> nodes{{"MaxPool", {1, 1, 5, 5}, "strides", {2, 0}, 12},
+                                 {"Transpose", {2, 3}, "perm", {0, 7}, 13},
+                                 {"Transpose", {2, 3}, "perm", {0, 1, 1}, 13},
+                                 {"LayerNormalization", {2, 3}, "axis", {-5}, 17},
+                                 {"Softmax", {2, 3}, "axis", {99}, 13},
+                                 {"Unsqueeze", {2, 3}, "axes", {0, 0, -1}, 11},
+                                 {"Gemm", {3}, "transA", {1}, 6},
+                                 {"ConvInteger", {1, 1, 3, 3, 4}, "group", {1}, 10},
+                                 {"DepthToSpace", {1, 4, 2, 2}, "blocksize", {std::int64_t{1} << 32}, 13}};
+  for (const Wrong& wrong : nodes) {
+    OnnxGraph g(wrong.opset);
+    g.input("x", wrong.shape);
+    g.input("y", {2, 2});
+    auto& node = g.node(wrong.op, {"x"}, {"z"}, "n1");
+    if (wrong.op == std::string("Gemm") || wrong.op == std::string("ConvInteger")) node.add_input("y");
+    if (wrong.op == std::string("Gemm")) node.add_input("y");
+    if (wrong.list.size() == 1) {
+      OnnxGraph::set(node, wrong.attribute, wrong.list[0]);
+    } else {
+      OnnxGraph::set(node, wrong.attribute, wrong.list);
+    }
+    g.output("z");
+    const std::string message = refusal([&] { (void)g.read(); });
+    EXPECT_THAT(message, HasSubstr(std::string("net.onnx: node \"n1\" (") + wrong.op + "): ")) << wrong.op;
+    EXPECT_EQ(message.find('\n'), std::string::npos);
+  }
+}
+
+TEST(OnnxModel, RefusesNamesThatCouldNotBePrinted) {
+  OnnxGraph g = small_linear();
+  g.graph().mutable_node(1)->set_name("two\nlines");
+  EXPECT_EQ(refusal([&] {
+              (void)g.read({{"batch", 4}});
+            }),
+            "net.onnx: a name has a control character, 10, at its byte 3");
+  g.graph().mutable_node(1)->set_name("\xff");
+  EXPECT_EQ(refusal([&] {
+              (void)g.read({{"batch", 4}});
+            }),
+            "net.onnx: a name is no UTF-8 from its byte 0 on");
+}
+
 TEST(OnnxModel, OfNewerOperatorSetsUsesItsOwnRulesOrTheFilesShapes) {
   OnnxGraph g(23);
   g.input("x", {4, 8});

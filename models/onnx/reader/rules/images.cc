@@ -2,6 +2,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "models/named_sizes.h"
 #include "models/onnx/reader/rules.h"
 
 namespace pipesim {
@@ -21,6 +22,10 @@ std::optional<SlidingWindow> window_of(const OnnxNode& node, Integers kernel) {
   if (w.stride.empty()) w.stride.assign(rank, 1);
   if (w.dilation.empty()) w.dilation.assign(rank, 1);
   if (w.stride.size() != rank || w.dilation.size() != rank) return std::nullopt;
+  for (const Integers* list : {&w.kernel, &w.stride, &w.dilation}) {
+    if (std::ranges::any_of(*list, [](std::int64_t n) { return n < 1 || n > kLargestSize; }))
+      return std::nullopt;
+  }
   const std::string automatic = node.text("auto_pad", "NOTSET");
   w.before.assign(rank, 0);
   w.after.assign(rank, 0);
@@ -38,7 +43,8 @@ std::optional<SlidingWindow> window_of(const OnnxNode& node, Integers kernel) {
     w.after.assign(pads.begin() + static_cast<std::ptrdiff_t>(rank), pads.end());
   }
   for (const Integers* list : {&w.before, &w.after}) {
-    if (std::ranges::any_of(*list, [](std::int64_t p) { return p < 0; })) return std::nullopt;
+    if (std::ranges::any_of(*list, [](std::int64_t p) { return p < 0 || p > kLargestSize; }))
+      return std::nullopt;
   }
   return w;
 }
@@ -143,6 +149,7 @@ bool write_resize(OnnxNode& node) {
   }
   if (!scales.empty()) {
     if (node.given("axes") || scales.size() != own.size() || scales[0] != 1 || scales[1] != 1) return false;
+    if (std::ranges::any_of(scales, [](double s) { return !(s > 0 && s < 65536); })) return false;
     for (std::size_t i = 0; i < out.size(); ++i)
       out[i] = static_cast<std::int64_t>(std::floor(static_cast<double>(out[i]) * scales[i + 2]));
   }

@@ -47,6 +47,7 @@ bool write_matmul(OnnxNode& node) {
 }
 
 bool write_gemm(OnnxNode& node) {
+  if (node.rank(0) != 2 || node.rank(1) != 2) return false;
   const double alpha = node.real("alpha", 1), beta = node.real("beta", 1);
   const bool left = node.integer("transA", 0) != 0, right = node.integer("transB", 0) != 0;
   const OnnxValue x = left ? node.transposed(node.in(0), {1, 0}, "left") : node.in(0);

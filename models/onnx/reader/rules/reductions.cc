@@ -70,7 +70,7 @@ OnnxValue rows_of_logits(OnnxNode& node, const OnnxValue& logits) {
   if (made != nullptr && made->request.kind == "reshape") {
     const TensorId source = made->request.inputs[0];
     const OnnxShape& shape = node.writer().shape(source);
-    if (shape.back() == x.shape.back() && shape.size() > x.shape.size()) {
+    if (!shape.empty() && shape.back() == x.shape.back() && shape.size() > x.shape.size()) {
       x.tensor = source;
       x.shape = shape;
     }

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "models/named_sizes.h"
 #include "models/onnx/reader/rules.h"
 
 namespace pipesim {
@@ -15,17 +16,18 @@ bool write_reshape(OnnxNode& node) {
   if (!asked) return false;
   OnnxShape shape = *asked;
   const OnnxShape& own = node.in(0).shape;
-  std::int64_t known = 1;
+  OnnxShape others;
   std::optional<std::size_t> unknown;
   for (std::size_t i = 0; i < shape.size(); ++i) {
     if (shape[i] == 0 && i < own.size() && node.integer("allowzero", 0) == 0) shape[i] = own[i];
     if (shape[i] < 0) {
       unknown = i;
     } else {
-      known *= shape[i];
+      others.push_back(shape[i]);
     }
   }
   const auto elements = onnx_elements(own);
+  const std::int64_t known = onnx_elements(others).value_or(0);
   if (!elements || known == 0) return false;
   if (unknown) shape[*unknown] = *elements / known;
   node.give(node.reshaped(node.in(0), shape));
@@ -70,6 +72,7 @@ bool write_unsqueeze(OnnxNode& node) {
     if (!axis) return false;
     added[at(*axis)] = true;
   }
+  if (std::ranges::count(added, true) != static_cast<std::ptrdiff_t>(axes->size())) return false;
   for (std::size_t i = 0; i < added.size(); ++i) {
     if (added[i]) shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(i), 1);
   }
@@ -83,6 +86,10 @@ bool write_transpose(OnnxNode& node) {
     order.resize(node.rank());
     std::iota(order.rbegin(), order.rend(), 0);
   }
+  Integers sorted = order, all(node.rank());
+  std::ranges::sort(sorted);
+  std::iota(all.begin(), all.end(), 0);
+  if (sorted != all) return false;
   if (node.is_weight(0) && node.rank() == 2 && order == Integers{1, 0}) {
     OnnxValue weight = node.in(0);
     weight.transposed = !weight.transposed;
@@ -143,9 +150,8 @@ bool write_slice(OnnxNode& node) {
   OnnxValue x = node.in(0);
   for (std::size_t i = 0; i < starts->size(); ++i) {
     const auto axis = OnnxNode::axis((*axes)[i], x.shape.size());
-    const std::int64_t step = (*steps)[i];
-    if (!axis || step < 1) return false;  // a slice runs forwards
-    const std::int64_t length = x.shape[at(*axis)];
+    if (!axis || (*steps)[i] < 1) return false;  // a slice runs forwards
+    const std::int64_t length = x.shape[at(*axis)], step = std::min((*steps)[i], length);
     const auto bounded = [&](std::int64_t place) {
       return std::clamp<std::int64_t>(place < 0 ? place + length : place, 0, length);
     };
@@ -204,6 +210,7 @@ bool write_tile(OnnxNode& node) {
   OnnxShape before, stretched, shape;
   for (std::size_t i = 0; i < node.rank(); ++i) {
     const std::int64_t extent = node.in(0).shape[i], times = (*repeats)[i];
+    if (times < 1 || times > kLargestSize) return false;
     if (times != 1) {
       before.push_back(1);
       stretched.push_back(times);
@@ -224,6 +231,8 @@ bool write_pad(OnnxNode& node) {
   if (!pads || node.has(3)) return false;
   if (mode == "constant" && (node.has(2) ? node.number(2) : node.real("value", 0)) != 0) return false;
   if (pads->size() != 2 * rank) return false;
+  if (std::ranges::any_of(*pads, [](std::int64_t p) { return p < -kLargestSize || p > kLargestSize; }))
+    return false;
   OnnxValue x = node.in(0);
   Integers before(rank), after(rank);
   bool any = false;
@@ -249,7 +258,7 @@ bool write_pad(OnnxNode& node) {
 bool write_depth_to_space(OnnxNode& node) {
   const std::int64_t block = node.integer("blocksize", 1);
   const OnnxShape& own = node.in(0).shape;
-  if (own.size() != 4 || block < 1) return false;
+  if (own.size() != 4 || block < 1 || block > own[1] + own[2] + own[3]) return false;
   const std::int64_t n = own[0], c = own[1], h = own[2], w = own[3];
   if (node.op() == "DepthToSpace") {
     const std::int64_t depth = c / (block * block);
