@@ -227,7 +227,8 @@ TEST(FusedModel, LeavesMeansThatAreNoLosses) {
   b.add("mul", "scaled", {y, b.add("reshape", "one", {mean}, {{"shape", Extents{1}}})});
   const TensorId moved = form.power(form("sub", {y, b.add("tanh", "computed", {x})}), 2);
   b.add("reduce", "other", {moved}, {{"axes", Extents{0, 1}}, {"mode", "mean"}});
-  for (const Operator& op : fuse(b.build()).operators()) EXPECT_NE(op.kind, "squared_error");
+  const OperatorGraph fused = fuse(b.build());
+  for (const Operator& op : fused.operators()) EXPECT_NE(op.kind, "squared_error");
 }
 
 TEST(FusedModel, SumsRowsInBags) {

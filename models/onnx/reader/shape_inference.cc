@@ -106,6 +106,10 @@ void check_kernel(const onnx::NodeProto& node, const std::vector<InferredInput>&
 
 /// The library divides by these.
 void check_windows(const onnx::NodeProto& node) {
+  constexpr std::int64_t largest_block = 1 << 16;
+  if (const std::int64_t block = integer_attribute(node, "blocksize", 1); block < 1 || block > largest_block)
+    throw InputError("\"blocksize\" is " + std::to_string(block) + ", allowed: 1 to " +
+                     std::to_string(largest_block));
   for (const char* name : {"strides", "dilations", "kernel_shape"}) {
     for (const std::int64_t value : integers_attribute(node, name)) {
       if (value < 1)
