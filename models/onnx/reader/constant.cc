@@ -146,6 +146,73 @@ std::optional<std::int64_t> onnx_elements(const OnnxShape& shape) {
   return elements;
 }
 
+std::optional<std::size_t> onnx_axis(std::int64_t axis, std::size_t rank) {
+  const auto dims = static_cast<std::int64_t>(rank);
+  if (axis < -dims || axis >= dims) return std::nullopt;
+  return static_cast<std::size_t>(axis < 0 ? axis + dims : axis);
+}
+
+std::optional<OnnxShape> reshaped_shape(const OnnxShape& own, OnnxShape asked, bool zero_is_a_length) {
+  std::optional<std::size_t> unknown;
+  OnnxShape others;
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    if (asked[i] == 0 && !zero_is_a_length) {
+      if (i >= own.size()) return std::nullopt;
+      asked[i] = own[i];
+    }
+    if (asked[i] >= 0) {
+      others.push_back(asked[i]);
+    } else if (unknown) {
+      return std::nullopt;
+    } else {
+      unknown = i;
+    }
+  }
+  const auto elements = onnx_elements(own), known = onnx_elements(others);
+  if (!elements || !known || (unknown && *known == 0)) return std::nullopt;
+  if (unknown) asked[*unknown] = *elements / *known;
+  if (onnx_elements(asked) != elements) return std::nullopt;
+  return asked;
+}
+
+std::optional<OnnxShape> squeezed_shape(const OnnxShape& own,
+                                        const std::optional<std::vector<std::int64_t>>& axes) {
+  std::vector<bool> gone(own.size(), !axes);
+  for (const std::int64_t given : axes.value_or(std::vector<std::int64_t>())) {
+    const auto axis = onnx_axis(given, own.size());
+    if (!axis) return std::nullopt;
+    gone[*axis] = true;
+  }
+  OnnxShape kept;
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    if (!gone[i] || own[i] != 1) kept.push_back(own[i]);
+  }
+  return kept;
+}
+
+std::optional<OnnxShape> unsqueezed_shape(const OnnxShape& own, const std::vector<std::int64_t>& axes) {
+  std::vector<bool> added(own.size() + axes.size());
+  for (const std::int64_t given : axes) {
+    const auto axis = onnx_axis(given, added.size());
+    if (!axis || added[*axis]) return std::nullopt;
+    added[*axis] = true;
+  }
+  OnnxShape shape = own;
+  for (std::size_t i = 0; i < added.size(); ++i) {
+    if (added[i]) shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(i), 1);
+  }
+  return shape;
+}
+
+std::optional<OnnxShape> flattened_shape(const OnnxShape& own, std::int64_t axis) {
+  const auto rank = static_cast<std::int64_t>(own.size());
+  if (axis < 0) axis += rank;
+  if (axis < 0 || axis > rank) return std::nullopt;
+  OnnxShape shape{1, 1};
+  for (std::int64_t i = 0; i < rank; ++i) shape[i < axis ? 0 : 1] *= own[static_cast<std::size_t>(i)];
+  return shape;
+}
+
 bool is_floating_type(int type) {
   return type == TensorProto::FLOAT || type == TensorProto::DOUBLE || type == TensorProto::FLOAT16 ||
          type == TensorProto::BFLOAT16;

@@ -32,6 +32,16 @@ struct OnnxConstant {
 /// Elements of a shape; nothing where there are more than 2⁶², or where a dim is negative.
 std::optional<std::int64_t> onnx_elements(const OnnxShape& shape);
 
+/// A dim from 0 to below the rank, of one that may be counted from the end; nothing for others.
+std::optional<std::size_t> onnx_axis(std::int64_t axis, std::size_t rank);
+/// The shape that Reshape, Squeeze (of all dims of length 1 without axes), Unsqueeze and Flatten give.
+/// Nothing where the request does not fit.
+std::optional<OnnxShape> reshaped_shape(const OnnxShape& own, OnnxShape asked, bool zero_is_a_length);
+std::optional<OnnxShape> squeezed_shape(const OnnxShape& own,
+                                        const std::optional<std::vector<std::int64_t>>& axes);
+std::optional<OnnxShape> unsqueezed_shape(const OnnxShape& own, const std::vector<std::int64_t>& axes);
+std::optional<OnnxShape> flattened_shape(const OnnxShape& own, std::int64_t axis);
+
 bool is_floating_type(int type);  ///< of an onnx::TensorProto::DataType
 bool is_integer_type(int type);   ///< booleans, too
 

@@ -18,12 +18,6 @@ using onnx::NodeProto;
 using onnx::TensorProto;
 using Integers = std::vector<std::int64_t>;
 
-std::optional<std::size_t> axis_of(std::int64_t axis, std::size_t rank) {
-  const auto dims = static_cast<std::int64_t>(rank);
-  if (axis < -dims || axis >= dims) return std::nullopt;
-  return static_cast<std::size_t>(axis < 0 ? axis + dims : axis);
-}
-
 /// Axes from an input, or from the attribute of older versions.
 std::optional<Integers> axes_of(const NodeProto& node, const FoldInputs& inputs, std::size_t place) {
   if (inputs.size() > place && inputs[place] != nullptr) return integers_of(*inputs[place]);
@@ -52,85 +46,31 @@ Folded fold_cast(const NodeProto& node, std::int64_t /*opset*/, const FoldInputs
   return result;
 }
 
-Folded fold_reshape(const NodeProto& node, std::int64_t /*opset*/, const FoldInputs& in) {
-  OnnxShape shape =
-      in.size() > 1 && in[1] != nullptr ? integers_of(*in[1]) : integers_attribute(node, "shape");
-  std::int64_t unknown = -1;
-  OnnxShape others;
-  for (std::size_t i = 0; i < shape.size(); ++i) {
-    if (shape[i] == 0 && integer_attribute(node, "allowzero", 0) == 0) {
-      if (i >= in[0]->shape.size()) return std::nullopt;
-      shape[i] = in[0]->shape[i];
-    }
-    if (shape[i] < 0) {
-      if (unknown >= 0) return std::nullopt;
-      unknown = static_cast<std::int64_t>(i);
-    } else {
-      others.push_back(shape[i]);
-    }
-  }
-  const std::int64_t known = onnx_elements(others).value_or(0);
-  const auto elements = static_cast<std::int64_t>(in[0]->size());
-  if (unknown >= 0) {
-    if (known == 0) return std::nullopt;
-    shape[static_cast<std::size_t>(unknown)] = elements / known;
-  }
-  OnnxConstant result = *in[0];
-  result.shape = std::move(shape);
-  if (onnx_elements(result.shape) != elements) return std::nullopt;
+Folded with_shape(const OnnxConstant& x, std::optional<OnnxShape> shape) {
+  if (!shape) return std::nullopt;
+  OnnxConstant result = x;
+  result.shape = std::move(*shape);
   return result;
 }
 
+Folded fold_reshape(const NodeProto& node, std::int64_t /*opset*/, const FoldInputs& in) {
+  OnnxShape asked =
+      in.size() > 1 && in[1] != nullptr ? integers_of(*in[1]) : integers_attribute(node, "shape");
+  const bool zeros = integer_attribute(node, "allowzero", 0) != 0;
+  return with_shape(*in[0], reshaped_shape(in[0]->shape, std::move(asked), zeros));
+}
+
 Folded fold_squeeze(const NodeProto& node, std::int64_t /*opset*/, const FoldInputs& in) {
-  const auto axes = axes_of(node, in, 1);
-  OnnxConstant result = *in[0];
-  std::vector<bool> gone(result.shape.size(), !axes);
-  for (const std::int64_t given : axes.value_or(Integers())) {
-    const auto axis = axis_of(given, gone.size());
-    if (!axis) return std::nullopt;
-    gone[*axis] = true;
-  }
-  OnnxShape kept;
-  for (std::size_t i = 0; i < gone.size(); ++i) {
-    if (!gone[i] || result.shape[i] != 1) kept.push_back(result.shape[i]);
-  }
-  result.shape = kept;
-  return result;
+  return with_shape(*in[0], squeezed_shape(in[0]->shape, axes_of(node, in, 1)));
 }
 
 Folded fold_unsqueeze(const NodeProto& node, std::int64_t /*opset*/, const FoldInputs& in) {
   const auto axes = axes_of(node, in, 1);
-  if (!axes) return std::nullopt;
-  OnnxConstant result = *in[0];
-  std::vector<bool> added(result.shape.size() + axes->size());
-  for (const std::int64_t given : *axes) {
-    const auto axis = axis_of(given, added.size());
-    if (!axis) return std::nullopt;
-    added[*axis] = true;
-  }
-  if (std::ranges::count(added, true) != static_cast<std::ptrdiff_t>(axes->size())) return std::nullopt;
-  OnnxShape shape;
-  std::size_t own = 0;
-  for (const bool one : added) {
-    if (!one && own == result.shape.size()) return std::nullopt;
-    shape.push_back(one ? 1 : result.shape[own++]);
-  }
-  if (own != result.shape.size()) return std::nullopt;
-  result.shape = shape;
-  return result;
+  return axes ? with_shape(*in[0], unsqueezed_shape(in[0]->shape, *axes)) : std::nullopt;
 }
 
 Folded fold_flatten(const NodeProto& node, std::int64_t /*opset*/, const FoldInputs& in) {
-  OnnxConstant result = *in[0];
-  const auto rank = static_cast<std::int64_t>(result.shape.size());
-  std::int64_t axis = integer_attribute(node, "axis", 1);
-  if (axis < 0) axis += rank;
-  if (axis < 0 || axis > rank) return std::nullopt;
-  std::int64_t rows = 1, columns = 1;
-  for (std::int64_t i = 0; i < rank; ++i)
-    (i < axis ? rows : columns) *= result.shape[static_cast<std::size_t>(i)];
-  result.shape = {rows, columns};
-  return result;
+  return with_shape(*in[0], flattened_shape(in[0]->shape, integer_attribute(node, "axis", 1)));
 }
 
 Folded fold_transpose(const NodeProto& node, std::int64_t /*opset*/, const FoldInputs& in) {
@@ -180,7 +120,7 @@ Folded fold_tile(const NodeProto& /*node*/, std::int64_t opset, const FoldInputs
 }
 
 Folded fold_concat(const NodeProto& node, std::int64_t /*opset*/, const FoldInputs& in) {
-  const auto axis = axis_of(integer_attribute(node, "axis", 1), in[0]->shape.size());
+  const auto axis = onnx_axis(integer_attribute(node, "axis", 1), in[0]->shape.size());
   if (!axis) return std::nullopt;
   OnnxShape shape = in[0]->shape;
   shape[*axis] = 0;
@@ -228,7 +168,7 @@ Folded fold_slice(const NodeProto& node, std::int64_t opset, const FoldInputs& i
   std::vector<std::int64_t> strides = strides_of(shape);
   std::int64_t first = 0;
   for (std::size_t i = 0; i < starts.size(); ++i) {
-    const auto axis = axis_of(axes[i], shape.size());
+    const auto axis = onnx_axis(axes[i], shape.size());
     if (!axis || steps[i] == 0) return std::nullopt;
     const std::int64_t length = in[0]->shape[*axis];
     if (length == 0) continue;
@@ -249,7 +189,7 @@ Folded fold_slice(const NodeProto& node, std::int64_t opset, const FoldInputs& i
 
 Folded fold_gather(const NodeProto& node, std::int64_t /*opset*/, const FoldInputs& in) {
   const OnnxConstant &x = *in[0], &places = *in[1];
-  const auto axis = axis_of(integer_attribute(node, "axis", 0), x.shape.size());
+  const auto axis = onnx_axis(integer_attribute(node, "axis", 0), x.shape.size());
   if (!axis) return std::nullopt;
   OnnxShape shape(x.shape.begin(), x.shape.begin() + static_cast<std::ptrdiff_t>(*axis));
   shape.insert(shape.end(), places.shape.begin(), places.shape.end());
@@ -357,7 +297,7 @@ Folded fold_reduction(const NodeProto& node, std::int64_t /*opset*/, const FoldI
   if ((!axes || axes->empty()) && integer_attribute(node, "noop_with_empty_axes", 0) != 0) return *in[0];
   std::vector<bool> reduced(rank, !axes || axes->empty());
   for (const std::int64_t given : axes.value_or(Integers())) {
-    const auto axis = axis_of(given, rank);
+    const auto axis = onnx_axis(given, rank);
     if (!axis) return std::nullopt;
     reduced[*axis] = true;
   }

@@ -82,9 +82,8 @@ std::optional<std::vector<std::int64_t>> OnnxNode::list(std::size_t i, const std
 }
 
 std::optional<std::int64_t> OnnxNode::axis(std::int64_t given, std::size_t rank) {
-  const auto dims = static_cast<std::int64_t>(rank);
-  if (given < -dims || given >= dims) return std::nullopt;
-  return given < 0 ? given + dims : given;
+  const auto found = onnx_axis(given, rank);
+  return found ? std::optional(static_cast<std::int64_t>(*found)) : std::nullopt;
 }
 
 OnnxValue OnnxNode::made(TensorId tensor) const {

@@ -11,73 +11,33 @@ using Integers = std::vector<std::int64_t>;
 
 std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
-bool write_reshape(OnnxNode& node) {
-  const auto asked = node.list(1, "shape");
-  if (!asked) return false;
-  OnnxShape shape = *asked;
-  const OnnxShape& own = node.in(0).shape;
-  OnnxShape others;
-  std::optional<std::size_t> unknown;
-  for (std::size_t i = 0; i < shape.size(); ++i) {
-    if (shape[i] == 0 && i < own.size() && node.integer("allowzero", 0) == 0) shape[i] = own[i];
-    if (shape[i] < 0) {
-      unknown = i;
-    } else {
-      others.push_back(shape[i]);
-    }
-  }
-  const auto elements = onnx_elements(own);
-  const std::int64_t known = onnx_elements(others).value_or(0);
-  if (!elements || known == 0) return false;
-  if (unknown) shape[*unknown] = *elements / known;
-  node.give(node.reshaped(node.in(0), shape));
+bool give_reshaped(OnnxNode& node, const std::optional<OnnxShape>& shape) {
+  if (!shape) return false;
+  node.give(node.reshaped(node.in(0), *shape));
   return true;
 }
 
+bool write_reshape(OnnxNode& node) {
+  const auto asked = node.list(1, "shape");
+  if (!asked) return false;
+  return give_reshaped(node, reshaped_shape(node.in(0).shape, *asked, node.integer("allowzero", 0) != 0));
+}
+
 bool write_flatten(OnnxNode& node) {
-  const OnnxShape& own = node.in(0).shape;
-  std::int64_t axis = node.integer("axis", 1);
-  if (axis < 0) axis += static_cast<std::int64_t>(own.size());
-  OnnxShape shape{1, 1};
-  for (std::size_t i = 0; i < own.size(); ++i) shape[i < at(axis) ? 0 : 1] *= own[i];
-  node.give(node.reshaped(node.in(0), shape));
-  return true;
+  return give_reshaped(node, flattened_shape(node.in(0).shape, node.integer("axis", 1)));
 }
 
 bool write_squeeze(OnnxNode& node) {
   const auto axes = node.list(1, "axes");
   if (node.has(1) && !axes) return false;
-  const OnnxShape& own = node.in(0).shape;
-  std::vector<bool> gone(own.size(), !axes);
-  for (const std::int64_t given : axes.value_or(Integers())) {
-    const auto axis = OnnxNode::axis(given, own.size());
-    if (!axis) return false;
-    gone[at(*axis)] = true;
-  }
-  OnnxShape shape;
-  for (std::size_t i = 0; i < own.size(); ++i) {
-    if (!gone[i] || own[i] != 1) shape.push_back(own[i]);
-  }
-  node.give(node.in(0).loss ? node.in(0) : node.reshaped(node.in(0), shape));
+  if (!node.in(0).loss) return give_reshaped(node, squeezed_shape(node.in(0).shape, axes));
+  node.give(node.in(0));
   return true;
 }
 
 bool write_unsqueeze(OnnxNode& node) {
   const auto axes = node.list(1, "axes");
-  if (!axes) return false;
-  OnnxShape shape = node.in(0).shape;
-  std::vector<bool> added(shape.size() + axes->size());
-  for (const std::int64_t given : *axes) {
-    const auto axis = OnnxNode::axis(given, added.size());
-    if (!axis) return false;
-    added[at(*axis)] = true;
-  }
-  if (std::ranges::count(added, true) != static_cast<std::ptrdiff_t>(axes->size())) return false;
-  for (std::size_t i = 0; i < added.size(); ++i) {
-    if (added[i]) shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(i), 1);
-  }
-  node.give(node.reshaped(node.in(0), shape));
-  return true;
+  return axes && give_reshaped(node, unsqueezed_shape(node.in(0).shape, *axes));
 }
 
 bool write_transpose(OnnxNode& node) {
