@@ -61,6 +61,17 @@ int dispatch(const std::vector<std::string>& args, Streams& streams) {
     streams.out << help_text(command, *length);
     return 0;
   }
+  return run_command(command, words, streams);
+}
+
+int report(std::ostream& err, const std::exception& error, int status) {
+  err << "pipesim: " << error.what() << "\n";
+  return status;
+}
+
+}  // namespace
+
+int run_command(const Command& command, const std::vector<std::string>& words, Streams& streams) {
   const auto too_large = [&] {
     return out_of_memory(fmt::format("running {}", command.name),
                          "Take a smaller model, fewer devices or fewer microbatches");
@@ -71,13 +82,6 @@ int dispatch(const std::vector<std::string>& args, Streams& streams) {
     return command.run(arguments, streams);
   });
 }
-
-int report(std::ostream& err, const std::exception& error, int status) {
-  err << "pipesim: " << error.what() << "\n";
-  return status;
-}
-
-}  // namespace
 
 int run_pipesim(const std::vector<std::string>& args, std::istream& in, std::ostream& out,
                 std::ostream& err) {

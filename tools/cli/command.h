@@ -1,20 +1,13 @@
 #pragma once
 
-#include <iosfwd>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "tools/cli/arguments.h"
+#include "tools/cli/streams.h"
 
 namespace pipesim {
-
-/// Where a command reads and writes: results to `out`, progress and warnings to `err`.
-struct Streams {
-  std::istream& in;
-  std::ostream& out;
-  std::ostream& err;
-};
 
 struct Example {
   std::string command;  ///< "pipesim models resnet50"

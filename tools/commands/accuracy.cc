@@ -35,14 +35,17 @@ ErrorsReport judged(const std::string& file, std::vector<MeasuredRun> runs, cons
                     StatusLine& status) {
   const std::size_t all = runs.size();
   return judge(file, std::move(runs), calibration, [&](std::size_t done) {
-    if (status.due()) status.show(fmt::format("{}: {} of at most {} runs predicted", file, done, all));
+    if (!status.due()) return;
+    status.show(Progress{fmt::format("{}: {} of at most {} runs predicted", file, done, all),
+                         static_cast<double>(done) / static_cast<double>(all),
+                         {}});
   });
 }
 
 std::vector<ErrorsReport> judged_tables(const std::string& path, const Calibration* calibration,
-                                        std::ostream& err) {
+                                        const Streams& streams) {
   std::vector<ErrorsReport> reports;
-  StatusLine status(err);
+  StatusLine status(streams);
   for (const std::filesystem::path& file : files_of(path)) {
     const MeasuredTable table = MeasuredTable::load(file.string());
     const std::string name = file.filename().string();
@@ -50,8 +53,8 @@ std::vector<ErrorsReport> judged_tables(const std::string& path, const Calibrati
       reports.push_back(judged(name, std::move(*runs), calibration, status));
     } else {
       status.clear();
-      err << fmt::format("note: {} is left out, its columns are of no form that accuracy knows\n",
-                         file.string());
+      streams.err << fmt::format("note: {} is left out, its columns are of no form that accuracy knows\n",
+                                 file.string());
     }
   }
   if (reports.empty())
@@ -68,11 +71,11 @@ int run_accuracy(const Arguments& arguments, Streams& streams) {
   std::optional<Calibration> calibration;
   if (arguments.has("calibration")) calibration = load_calibrations(arguments.text("calibration"));
   const std::vector<ErrorsReport> reports =
-      judged_tables(required_text(arguments, "data"), pointer_to(calibration), streams.err);
+      judged_tables(required_text(arguments, "data"), pointer_to(calibration), streams);
   if (arguments.given("json")) {
     nlohmann::ordered_json tables = nlohmann::ordered_json::array();
     for (const ErrorsReport& report : reports) tables.push_back(json_of(report));
-    streams.out << nlohmann::ordered_json{{"tables", tables}}.dump(2) << "\n";
+    give_document(streams, {{"tables", tables}});
     return 0;
   }
   for (const ErrorsReport& report : reports) {

@@ -30,7 +30,7 @@ int run_collective(const Arguments& arguments, Streams& streams) {
         {"kind", name_of(kind)}, {"topology", topology.name()}, {"devices", devices.size()}};
     json["sizes"] = nlohmann::ordered_json::array();
     for (const CollectiveRow& row : rows) json["sizes"].push_back(json_of(row));
-    streams.out << json.dump(2) << "\n";
+    give_document(streams, json);
     return 0;
   }
   streams.out << fmt::format("{} on {} of {} devices of {}\n\n", name_of(kind), devices.size(),

@@ -280,7 +280,7 @@ int compare(const CompareRun& run, Streams& streams) {
     }
     if (const auto use = costs.calibrated() ? use_of(evaluator, baselines) : std::nullopt)
       json["calibration"] = json_of(*use);
-    streams.out << json.dump(2) << "\n";
+    give_document(streams, json);
     return 0;
   }
   streams.out << fmt::format("{} on {} ({}), {}{}\n\n", graph.name(), topology.name(), devices_text(topology),

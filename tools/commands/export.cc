@@ -165,12 +165,10 @@ int run_instance_export(const Arguments& a, Streams& streams) {
                {{"instance.json", instance_text(instance, graph.name() + " on " + topology.name(), &names)}});
   const std::string path = (folder / "instance.json").string();
   if (json) {
-    streams.out << nlohmann::ordered_json{{"nodes", instance.nodes.size()},
-                                          {"edges", instance.edges.size()},
-                                          {"strategies", strategies},
-                                          {"files", {path}}}
-                       .dump(2)
-                << "\n";
+    give_document(streams, {{"nodes", instance.nodes.size()},
+                            {"edges", instance.edges.size()},
+                            {"strategies", strategies},
+                            {"files", {path}}});
     return 0;
   }
   streams.out << fmt::format("{} nodes with {} strategies, {} edges\n  {}\n", instance.nodes.size(),
@@ -188,8 +186,7 @@ int run_mlir_export(const Arguments& a, Streams& streams) {
   write_export(folder, files);
   const std::string path = (folder / files[0].name).string();
   if (json) {
-    streams.out << nlohmann::ordered_json{{"operators", graph.operators().size()}, {"files", {path}}}.dump(2)
-                << "\n";
+    give_document(streams, {{"operators", graph.operators().size()}, {"files", {path}}});
     return 0;
   }
   streams.out << fmt::format("{} on {}\n  {}\n", graph.name(), topology.name(), path);
@@ -221,7 +218,7 @@ int run_export(const Arguments& arguments, Streams& streams) {
                                 {"recipe", read.plan.recipe.str()},
                                 {"files", nlohmann::ordered_json::array()}};
     for (const ExportedFile& file : files) json["files"].push_back((run.folder / file.name).string());
-    streams.out << json.dump(2) << "\n";
+    give_document(streams, json);
     return 0;
   }
   streams.out << fmt::format(

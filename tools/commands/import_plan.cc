@@ -13,6 +13,7 @@
 #include "sim/base/deadline.h"
 #include "sim/base/errors.h"
 #include "sim/base/files.h"
+#include "tools/commands/options/plan_output.h"
 #include "tools/commands/options/shared_options.h"
 #include "tools/frameworks/megatron_run.h"
 #include "tools/inputs/model_and_topology.h"
@@ -171,12 +172,12 @@ int import_plan(const Arguments& arguments, Streams& streams) {
   for (const std::string& what : run.run.left_out)
     streams.err << fmt::format("pipesim: {}: {}\n", run.file, what);
   const JudgedPlan yours = judged_plan(run, run.run.recipe);
-  if (!run.output.empty()) write_file(run.output, to_json(yours.plan, yours.graph, run.topology));
+  give_plan(streams, run.output, yours.plan, yours.graph, run.topology);
   Json json{{"yours", json_of_plan(yours)}, {"best", nullptr},   {"because", nullptr},
             {"recipes", nullptr},           {"proven", nullptr}, {"left_out", run.run.left_out}};
   if (!run.json) report_run(run, yours, streams.out);
   if (run.seconds > 0) {
-    SearchWatch watch(streams.err, SearchBudget{}, std::nullopt, "");
+    SearchWatch watch(streams, SearchBudget{}, std::nullopt, "");
     const RecipeRanking ranking = ranked_for(run, yours, watch);
     SearchOutcome told;
     told.proposals = ranking.simulated();
@@ -189,7 +190,7 @@ int import_plan(const Arguments& arguments, Streams& streams) {
     json["proven"] = ranking.proven();
     if (!run.json) streams.out << "\n" << verdict(yours, best, ranking);
   }
-  if (run.json) streams.out << json.dump(2) << "\n";
+  if (run.json) give_document(streams, json);
   return yours.report.infeasible ? 1 : 0;
 }
 

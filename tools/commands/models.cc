@@ -22,13 +22,14 @@
 #include "tools/inputs/model_and_topology.h"
 #include "tools/manual/model_reference.h"
 #include "tools/manual/model_schema.h"
+#include "tools/reports/model_work.h"
 
 namespace pipesim {
 namespace {
 
 constexpr const char* kAllKinds = "all";
 
-std::string zoo_json() {
+nlohmann::ordered_json zoo_json() {
   nlohmann::ordered_json models = nlohmann::ordered_json::array();
   for (const ZooModel& model : zoo_models()) {
     nlohmann::ordered_json options = nlohmann::ordered_json::object();
@@ -41,26 +42,7 @@ std::string zoo_json() {
                       {"source", model.source},
                       {"options", options}});
   }
-  return nlohmann::ordered_json{{"models", models}}.dump(2) + "\n";
-}
-
-// As OperatorGraph::forward_flops counts, so that the shares sum to 1.
-Flops flops_of(const Operator& op) { return Flops(evaluate(op.flops_forward, whole_ranges(op))); }
-
-// Weights of the operator; a shared one counts at its first use, so that the sum is the model's.
-std::vector<std::int64_t> parameters_by_operator(const OperatorGraph& graph) {
-  std::vector<std::int64_t> parameters;
-  std::vector<bool> counted(graph.tensors().size());
-  for (const Operator& op : graph.operators()) {
-    std::int64_t sum = 0;
-    for (const TensorUse& use : op.uses) {
-      if (use.role != Role::Weight || counted[use.tensor.index()]) continue;
-      counted[use.tensor.index()] = true;
-      sum += graph.tensor(use.tensor).elements();
-    }
-    parameters.push_back(sum);
-  }
-  return parameters;
+  return {{"models", models}};
 }
 
 std::string totals(const OperatorGraph& graph) {
@@ -97,13 +79,12 @@ std::string work_by_kind(const OperatorGraph& graph) {
     Flops flops;
   };
   std::map<std::string, Sum> sums;
-  const std::vector<std::int64_t> parameters = parameters_by_operator(graph);
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const Operator& op = graph.operators()[i];
-    Sum& sum = sums[op.kind];
+  const std::vector<OperatorWork> work = work_of_operators(graph);
+  for (std::size_t i = 0; i < work.size(); ++i) {
+    Sum& sum = sums[graph.operators()[i].kind];
     ++sum.operators;
-    sum.parameters += parameters[i];
-    sum.flops += flops_of(op);
+    sum.parameters += work[i].parameters;
+    sum.flops += work[i].forward;
   }
   std::vector<std::pair<std::string, Sum>> rows(sums.begin(), sums.end());
   std::stable_sort(rows.begin(), rows.end(),
@@ -121,19 +102,13 @@ std::string work_by_kind(const OperatorGraph& graph) {
   return table.str(2);
 }
 
-std::string factors_text(const Operator& op) {
-  std::string text;
-  for (const Factor& factor : op.factors)
-    text += fmt::format("{}{}={}", text.empty() ? "" : " ", factor.name, factor.size);
-  return text;
-}
-
 std::string operators_table(const OperatorGraph& graph) {
   Table table({{"operator"}, {"kind"}, {"parameters", Align::Right}, {"forward", Align::Right}, {"factors"}});
-  const std::vector<std::int64_t> parameters = parameters_by_operator(graph);
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
+  const std::vector<OperatorWork> work = work_of_operators(graph);
+  for (std::size_t i = 0; i < work.size(); ++i) {
     const Operator& op = graph.operators()[i];
-    table.add({op.name, op.kind, pretty_count(parameters[i]), pretty(flops_of(op)), factors_text(op)});
+    table.add(
+        {op.name, op.kind, pretty_count(work[i].parameters), pretty(work[i].forward), factors_text(op)});
   }
   return table.str(2);
 }
@@ -192,11 +167,11 @@ int run_kinds(const Arguments& arguments, Streams& streams) {
     if (arguments.given(option))
       throw UsageError(fmt::format("models: --kinds and --{} exclude each other", option));
   }
-  const bool json = arguments.given("json");
-  if (kind == kAllKinds) {
-    streams.out << (json ? kinds_json() : kinds_table());
+  const bool all = kind == kAllKinds;
+  if (arguments.given("json")) {
+    give_document(streams, all ? kinds_json() : kind_json(operator_kind(kind)));
   } else {
-    streams.out << (json ? kind_json(operator_kind(kind)) : kind_text(operator_kind(kind)));
+    streams.out << (all ? kinds_table() : kind_text(operator_kind(kind)));
   }
   return 0;
 }
@@ -216,8 +191,11 @@ int run_operator(const Arguments& arguments, const OperatorGraph& graph, Streams
   const ParallelConfig config = parse_split(op, arguments.has("split") ? arguments.text("split") : "");
   if (const auto reason = illegal_split(op, config))
     throw InputError(fmt::format("split of {}: {}", op.name, *reason));
-  streams.out << (arguments.given("json") ? loops_json(graph, op, config).dump(2) + "\n"
-                                          : loops_text(graph, op, config));
+  if (arguments.given("json")) {
+    give_document(streams, loops_json(graph, op, config));
+  } else {
+    streams.out << loops_text(graph, op, config);
+  }
   return 0;
 }
 
@@ -245,7 +223,11 @@ int run_models(const Arguments& arguments, Streams& streams) {
     for (const char* option : {"set", "operator", "onnx"}) {
       if (arguments.given(option)) throw UsageError(fmt::format("models: --{} needs MODEL", option));
     }
-    streams.out << (json ? zoo_json() : zoo_table());
+    if (json) {
+      give_document(streams, zoo_json());
+    } else {
+      streams.out << zoo_table();
+    }
     return 0;
   }
   if (arguments.given("onnx")) {

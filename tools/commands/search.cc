@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
 
@@ -15,6 +16,7 @@
 #include "sim/base/files.h"
 #include "sim/base/suggest.h"
 #include "tools/cli/command.h"
+#include "tools/commands/options/plan_output.h"
 #include "tools/commands/options/planner_options.h"
 #include "tools/commands/options/search_options.h"
 #include "tools/commands/options/shared_options.h"
@@ -295,16 +297,19 @@ int search_and_report(Streams& streams, SearchRun& run, SearchWatch& watch, Sear
       outcome.found_by, run.seed,          outcome.best->strategy};
   plan.runtime = run.runtime;
   plan.recipe = report.recipe;
-  if (!run.output.empty()) write_file(run.output, to_json(plan, run.graph, run.topology));
+  give_plan(streams, run.output, plan, run.graph, run.topology);
   certainty.reliance = reliance_of(run.graph, run.topology, calibration, plan, report.iteration_time,
                                    !run.profile_note.empty());
   const WhyPlan why =
       why_plan(evaluator, candidates, baselines, outcome, time.shortened(try_budget(run.budget, outcome)));
   keep.reset();
   constexpr std::size_t kConfigs = 12;
-  streams.out << (run.json ? json_of(run, report, baselines, outcome, certainty, why)
-                           : text_of(run, report, baselines, outcome, certainty,
-                                     configs_text(run.graph, strategy, kConfigs, std::nullopt), why));
+  if (run.json) {
+    give_document(streams, json_of(run, report, baselines, outcome, certainty, why));
+  } else {
+    streams.out << text_of(run, report, baselines, outcome, certainty,
+                           configs_text(run.graph, strategy, kConfigs, std::nullopt), why);
+  }
   return 0;
 }
 
@@ -319,7 +324,7 @@ int run_search(const Arguments& given, Streams& streams) {
   check_search_options(arguments);
   if (planner_of(arguments)) return run_planner(arguments, streams);
   const SearchBudget budget = search_budget_of(arguments);
-  SearchWatch watch(streams.err, budget, std::nullopt, "");
+  SearchWatch watch(streams, budget, std::nullopt, "");
   SearchTime time(budget.seconds, watch.interruption());
   SearchRun run = search_run_of(arguments);
   for (const std::string& file : {run.output, run.log, run.checkpoint}) {

@@ -62,8 +62,8 @@ std::string chart_of(const SearchRun& run, const std::vector<Baseline>& baseline
 
 }  // namespace
 
-std::string json_of(const SearchRun& run, const PlanReport& report, const std::vector<Baseline>& baselines,
-                    const SearchOutcome& outcome, const Certainty& certainty, const WhyPlan& why) {
+Json json_of(const SearchRun& run, const PlanReport& report, const std::vector<Baseline>& baselines,
+             const SearchOutcome& outcome, const Certainty& certainty, const WhyPlan& why) {
   Json json = json_of(report, run.topology);
   json["model"] = run.graph.name();
   json["topology"] = run.topology.name();
@@ -84,7 +84,7 @@ std::string json_of(const SearchRun& run, const PlanReport& report, const std::v
   if (runs_chains(run)) json["search"]["threads"] = run.threads;
   json["history"] = history_json(outcome);
   json.update(json_of(why));
-  return json.dump(2) + "\n";
+  return json;
 }
 
 std::string text_of(const SearchRun& run, const PlanReport& report, const std::vector<Baseline>& baselines,

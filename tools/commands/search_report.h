@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -49,8 +50,9 @@ struct Certainty {
 bool runs_chains(const SearchRun& run);
 
 /// The whole report, as JSON or for people. `configs`: see configs_text().
-std::string json_of(const SearchRun& run, const PlanReport& report, const std::vector<Baseline>& baselines,
-                    const SearchOutcome& outcome, const Certainty& certainty, const WhyPlan& why);
+nlohmann::ordered_json json_of(const SearchRun& run, const PlanReport& report,
+                               const std::vector<Baseline>& baselines, const SearchOutcome& outcome,
+                               const Certainty& certainty, const WhyPlan& why);
 std::string text_of(const SearchRun& run, const PlanReport& report, const std::vector<Baseline>& baselines,
                     const SearchOutcome& outcome, const Certainty& certainty, const std::string& configs,
                     const WhyPlan& why);

@@ -10,6 +10,7 @@
 #include "sim/base/files.h"
 #include "taskgraph/drawing/task_graph_dot.h"
 #include "tools/cli/command.h"
+#include "tools/commands/options/plan_output.h"
 #include "tools/commands/options/shared_options.h"
 #include "tools/commands/options/subject_options.h"
 #include "tools/inputs/calibration_use.h"
@@ -50,18 +51,12 @@ SimulateRun simulate_run_of(const Arguments& a, std::ostream& err) {
           a.given("json")};
 }
 
-std::string hints_of(const SimulateRun& run, Evaluator& evaluator) {
+std::vector<std::string> hints_of(const SimulateRun& run, Evaluator& evaluator) {
   const Plan& plan = run.subject.plan;
   if (!run.of_baseline || plan.options.pipeline)
-    return hints_text(hints_to_fit(evaluator, plan.strategy, "", plan.found_by == "recipe"));
+    return hints_to_fit(evaluator, plan.strategy, "", plan.found_by == "recipe");
   const Baseline baseline{plan.found_by, ScoredStrategy{plan.strategy, {}}, ""};
-  return hints_text(hints_to_fit(evaluator, baseline, *run.of_baseline, ""));
-}
-
-void write_plan(const SimulateRun& run, const std::string& recipe) {
-  Plan plan = run.subject.plan;
-  plan.recipe = recipe;
-  write_file(run.output, to_json(plan, run.subject.graph, run.subject.topology));
+  return hints_to_fit(evaluator, baseline, *run.of_baseline, "");
 }
 
 int run_simulate(const Arguments& arguments, Streams& streams) {
@@ -73,7 +68,9 @@ int run_simulate(const Arguments& arguments, Streams& streams) {
   const bool every_task = !run.trace.empty() || !run.dot.empty() || !run.explain.empty();
   const PlanReport report =
       every_task ? report_plan_in_full(evaluator, strategy) : report_plan(evaluator, strategy);
-  if (!run.output.empty()) write_plan(run, report.recipe);
+  Plan plan = s.plan;
+  plan.recipe = report.recipe;
+  give_plan(streams, run.output, plan, s.graph, s.topology);
   if (!run.trace.empty()) write_file(run.trace, trace_of(evaluator));
   if (!run.dot.empty()) {
     std::ostringstream dot;
@@ -85,12 +82,16 @@ int run_simulate(const Arguments& arguments, Streams& streams) {
   const Reliance reliance =
       reliance_of(s.graph, s.topology, s.calibration, s.plan, report.iteration_time, !s.profile_note.empty());
   const std::optional<PipelineReport> pipeline = report_pipeline(evaluator, strategy, report.memory, kStrip);
+  std::optional<Json> document;
   if (!run.explain.empty()) {
     const TaskExplanation why = explain_task(evaluator, strategy, run.explain);
-    streams.out << (run.json ? json_of(why, evaluator, strategy).dump(2) + "\n"
-                             : to_text(why, evaluator, strategy, kExplained));
+    if (run.json) {
+      give_document(streams, json_of(why, evaluator, strategy));
+    } else {
+      streams.out << to_text(why, evaluator, strategy, kExplained);
+    }
   } else if (run.json) {
-    Json json = json_of(report, s.topology);
+    Json& json = document.emplace(json_of(report, s.topology));
     json["model"] = s.graph.name();
     json["topology"] = s.topology.name();
     json["seed"] = s.plan.seed;
@@ -102,7 +103,6 @@ int run_simulate(const Arguments& arguments, Streams& streams) {
     if (s.calibration && s.calibration->has_durations())
       json["calibration"] = json_of(calibration_use(evaluator, strategy));
     json.update(json_of(reliance));
-    streams.out << json.dump(2) << "\n";
   } else {
     streams.out << fmt::format("{} on {} ({}), {}{}\n\n", s.graph.name(), s.topology.name(),
                                devices_text(s.topology), batch_text(s.graph, s.plan.options),
@@ -120,8 +120,12 @@ int run_simulate(const Arguments& arguments, Streams& streams) {
                 << configs_text(s.graph, strategy, kConfigs, s.plan.options.pipeline) << "\n"
                 << critical_steps_text(evaluator, strategy, report.critical, kSteps);
   }
+  std::vector<std::string> hints;
+  if (report.infeasible) hints = hints_of(run, evaluator);
+  if (document && report.infeasible) (*document)["hints"] = hints;
+  if (document) give_document(streams, *document);
   if (!report.infeasible) return 0;
-  streams.err << "pipesim: the plan does not fit: " << *report.infeasible << hints_of(run, evaluator) << "\n";
+  streams.err << "pipesim: the plan does not fit: " << *report.infeasible << hints_text(hints) << "\n";
   return 1;
 }
 

@@ -141,7 +141,7 @@ int check_given_answer(const Arguments& arguments, Streams& streams) {
                                 {"most_used_at", checked.most_used_at},
                                 {"limit", instance.limit}};
     if (!checked.feasible()) json["broken"] = checked.broken;
-    streams.out << json.dump(2) << "\n";
+    give_document(streams, json);
   } else if (checked.feasible()) {
     streams.out << fmt::format("allowed; cost {}; at most {} of {} used, at time {}\n",
                                grouped(checked.cost, instance.unit), grouped(checked.most_used, 1),
@@ -166,7 +166,7 @@ SolvedInstance solve_file(const std::string& file, const Arguments& arguments, c
     return interrupt.requested();
   });
   const KeepTo keep(deadline);
-  StatusLine line(streams.err);
+  StatusLine line(streams);
   if (line.due()) line.show(fmt::format("{}: reading", file));
   const IntraInstance instance = open_instance(file);
   solved.nodes = instance.nodes.size();
@@ -235,7 +235,7 @@ int run_solve(const Arguments& arguments, Streams& streams) {
   require_own_output_files(arguments);
   if (arguments.given("check")) return check_given_answer(arguments, streams);
   if (arguments.given("output")) require_writable(arguments.text("output"));
-  const Interrupt interrupt;
+  const Interrupt interrupt(streams.caller);
   std::vector<SolvedInstance> solved;
   bool all_found = true;
   for (const std::string& file : files) {
@@ -244,7 +244,7 @@ int run_solve(const Arguments& arguments, Streams& streams) {
     all_found = all_found && solved.back().solution.found;
   }
   if (arguments.given("json")) {
-    streams.out << json_of_solved(solved).dump(2) << "\n";
+    give_document(streams, json_of_solved(solved));
   } else {
     streams.out << (arguments.given("markdown") ? markdown_of(solved) : table_of(solved));
   }

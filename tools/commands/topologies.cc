@@ -28,7 +28,7 @@ std::string presets_table() {
          "spine switches,\nNAME:gpus=4 has only four GPUs a node, see docs/files.md.\n";
 }
 
-std::string presets_json() {
+nlohmann::ordered_json presets_json() {
   nlohmann::ordered_json topologies = nlohmann::ordered_json::array();
   for (const TopologyPreset& preset : topology_presets()) {
     topologies.push_back({{"name", preset.name},
@@ -37,7 +37,7 @@ std::string presets_json() {
                           {"description", preset.description},
                           {"source", preset.source}});
   }
-  return nlohmann::ordered_json{{"topologies", topologies}}.dump(2) + "\n";
+  return {{"topologies", topologies}};
 }
 
 // "node3.gpu12" -> "node*.gpu*": ends of links that differ only in their numbers are alike.
@@ -183,7 +183,11 @@ int run_topologies(const Arguments& arguments, Streams& streams) {
   const bool json = arguments.given("json");
   if (arguments.operands().empty()) {
     if (arguments.given("expanded")) throw UsageError("topologies: --expanded needs TOPOLOGY");
-    streams.out << (json ? presets_json() : presets_table());
+    if (json) {
+      give_document(streams, presets_json());
+    } else {
+      streams.out << presets_table();
+    }
     return 0;
   }
   const Topology topology = open_topology(arguments.operands().front());

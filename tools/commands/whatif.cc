@@ -152,12 +152,12 @@ Arguments arguments_of(const Study& study, const Arguments& a, const std::string
 // Tells how far it is, and writes the study now and then.
 class StudyKeeper {
  public:
-  StudyKeeper(const Study& study, std::string file, std::ostream& err)
+  StudyKeeper(const Study& study, std::string file, const Streams& streams)
       : study_(study),
         file_(std::move(file)),
         began_(Clock::now()),
         done_before_(study.done()),
-        status_(err) {}
+        status_(streams) {}
 
   void point_done() {
     if (status_.due()) show();
@@ -183,8 +183,10 @@ class StudyKeeper {
     const double took = std::chrono::duration<double>(Clock::now() - began_).count();
     const double left =
         here == 0 ? 0 : took / static_cast<double>(here) * static_cast<double>(study_.points.size() - done);
-    status_.show(fmt::format("{} of {} points{}", done, study_.points.size(),
-                             left > 0 ? fmt::format(", about {} left", pretty(Seconds(left))) : ""));
+    status_.show(Progress{fmt::format("{} of {} points{}", done, study_.points.size(),
+                                      left > 0 ? fmt::format(", about {} left", pretty(Seconds(left))) : ""),
+                          static_cast<double>(done) / static_cast<double>(study_.points.size()),
+                          {}});
   }
 
   const Study& study_;
@@ -201,7 +203,7 @@ int list_figures(const Arguments& a, Streams& streams) {
     nlohmann::ordered_json list = nlohmann::ordered_json::array();
     for (const VariedFigure& f : figures)
       list.push_back({{"path", f.path}, {"now", f.now}, {"takes", f.takes}});
-    streams.out << nlohmann::ordered_json{{"figures", list}}.dump(2) << "\n";
+    give_document(streams, {{"figures", list}});
     return 0;
   }
   Table table({{"--vary"}, {"now"}, {"takes"}});
@@ -256,10 +258,10 @@ int answer_of_plan(const Arguments& a, Streams& streams) {
   if (!questions.any())
     a.refuse(
         "--vary PATH=VALUES is missing, or --sensitivity, --noise or --mtbf; --list says what can be varied");
-  const Interrupt interrupt;
+  const Interrupt interrupt(streams.caller);
   const PointPlans plans = plans_of(a);
   const PointRunner runner({plans, std::nullopt, [&] { return interrupt.requested(); }});
-  answer(questions, runner.plan_of(for_points(a, plans)), streams.out);
+  answer(questions, runner.plan_of(for_points(a, plans)), streams);
   return 0;
 }
 
@@ -306,7 +308,7 @@ Study resumed_study(const std::string& file, PeerProcesses* peers) {
 void tell(const Arguments& a, const Study& study, Streams& streams) {
   if (a.has("csv")) write_file(a.text("csv"), to_csv(study));
   if (a.given("json")) {
-    streams.out << json_of(study).dump(2) << "\n";
+    give_document(streams, json_of(study));
   } else {
     streams.out << fmt::format("{}: {}, plans: {}\n\n", study.model,
                                counted(static_cast<std::int64_t>(study.points.size()), "point"),
@@ -341,10 +343,10 @@ int run_study(const Arguments& a, PeerProcesses* peers, Streams& streams) {
                        file.empty() ? "; with -o FILE they would be kept"
                                     : fmt::format("; pipesim whatif --resume {} goes on", file));
   };
-  const Interrupt interrupt;
+  const Interrupt interrupt(streams.caller);
   const PointRunner runner({study.plans, noise, [&] { return interrupt.requested(); }});
   std::ostringstream nobody;
-  StudyKeeper keeper(study, file, first ? streams.err : nobody);
+  StudyKeeper keeper(study, file, first ? streams : Streams{streams.in, nobody, nobody});
   try {
     run_points(runner, arguments, study, threads_of_study(a), peers, [&] { keeper.point_done(); });
   } catch (const DeviceError& error) {  // of a process that died

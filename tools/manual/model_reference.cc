@@ -281,12 +281,12 @@ std::string kind_text(const OperatorKind& kind) {
   return text + "\n" + wrap(std::string(kOfFactors) + ".", 100, 0);
 }
 
-std::string kind_json(const OperatorKind& kind) { return described_kind(kind).dump(2) + "\n"; }
+Json kind_json(const OperatorKind& kind) { return described_kind(kind); }
 
-std::string kinds_json() {
+Json kinds_json() {
   Json list = Json::array();
   for (const OperatorKind& kind : operator_kinds()) list.push_back(described_kind(kind));
-  return Json{{"kinds", std::move(list)}}.dump(2) + "\n";
+  return {{"kinds", std::move(list)}};
 }
 
 std::string models_markdown() {

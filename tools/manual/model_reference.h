@@ -1,5 +1,6 @@
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "models/operator_kind.h"
@@ -14,8 +15,8 @@ std::string kinds_table();
 /// One kind: its attributes, and an example with its tensors, factors and lines of a model file.
 std::string kind_text(const OperatorKind& kind);
 /// A JSON object of one kind, or {"kinds": […]} of all.
-std::string kind_json(const OperatorKind& kind);
-std::string kinds_json();
+nlohmann::ordered_json kind_json(const OperatorKind& kind);
+nlohmann::ordered_json kinds_json();
 
 /// docs/models.md: the zoo and all kinds of operators.
 std::string models_markdown();

@@ -12,7 +12,8 @@ void note(int /*signal*/) { noted = true; }
 
 }  // namespace
 
-Interrupt::Interrupt() {
+Interrupt::Interrupt(const Caller* caller) : caller_(caller) {
+  if (caller_ != nullptr) return;
   noted = false;
   struct sigaction once {};
   once.sa_handler = note;
@@ -25,9 +26,10 @@ Interrupt::Interrupt() {
 }
 
 Interrupt::~Interrupt() {
+  if (caller_ != nullptr) return;
   for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &before_[i], nullptr);
 }
 
-bool Interrupt::requested() const { return noted; }
+bool Interrupt::requested() const { return caller_ != nullptr ? caller_->stop_requested() : noted.load(); }
 
 }  // namespace pipesim

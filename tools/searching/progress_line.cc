@@ -49,12 +49,17 @@ std::string progress_text(const SearchProgress& p, const SearchBudget& budget,
   return text;
 }
 
-ProgressLine::ProgressLine(std::ostream& err, const SearchBudget& budget,
+ProgressLine::ProgressLine(const Streams& streams, const SearchBudget& budget,
                            std::optional<Nanoseconds> lower_bound)
-    : line_(err), budget_(budget), lower_bound_(lower_bound) {}
+    : line_(streams), budget_(budget), lower_bound_(lower_bound) {}
 
 void ProgressLine::note(const SearchProgress& progress) {
-  if (line_.due()) line_.show(progress_text(progress, budget_, lower_bound_));
+  if (!line_.due()) return;
+  Progress now{progress_text(progress, budget_, lower_bound_), {}, {}};
+  const double left = seconds_left(progress, budget_);
+  if (std::isfinite(left) && progress.seconds > 0) now.share = progress.seconds / (progress.seconds + left);
+  if (progress.best > 0) now.best_time_s = to_seconds(progress.best).value;
+  line_.show(now);
 }
 
 }  // namespace pipesim

@@ -21,7 +21,7 @@ std::string progress_text(const SearchProgress& progress, const SearchBudget& bu
 /// Shows it as a StatusLine; gone with finish().
 class ProgressLine {
  public:
-  ProgressLine(std::ostream& err, const SearchBudget& budget, std::optional<Nanoseconds> lower_bound);
+  ProgressLine(const Streams& streams, const SearchBudget& budget, std::optional<Nanoseconds> lower_bound);
   void note(const SearchProgress& progress);
   void finish() { line_.clear(); }
   void expect(const SearchBudget& budget, std::optional<Nanoseconds> lower_bound) {

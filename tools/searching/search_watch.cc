@@ -4,9 +4,9 @@
 
 namespace pipesim {
 
-SearchWatch::SearchWatch(std::ostream& err, const SearchBudget& budget,
+SearchWatch::SearchWatch(const Streams& streams, const SearchBudget& budget,
                          std::optional<Nanoseconds> lower_bound, const std::string& log_file)
-    : err_(err), line_(err, budget, lower_bound) {
+    : err_(streams.err), line_(streams, budget, lower_bound), interrupt_(streams.caller) {
   if (!log_file.empty()) log_.emplace(log_file);
 }
 

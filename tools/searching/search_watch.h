@@ -22,7 +22,7 @@ inline constexpr int kInterruptedStatus = 130;
 class SearchWatch : public SearchObserver {
  public:
   /// Without a log when `log_file` is "". InputError when it can't be written.
-  SearchWatch(std::ostream& err, const SearchBudget& budget, std::optional<Nanoseconds> lower_bound,
+  SearchWatch(const Streams& streams, const SearchBudget& budget, std::optional<Nanoseconds> lower_bound,
               const std::string& log_file);
 
   /// For the search; valid as long as the watch.

@@ -49,8 +49,9 @@ TEST(ProgressLine, WritesLongTimesInTwoUnits) {
 }
 
 TEST(ProgressLine, WritesNothingElsewhereThanOnStandardError) {
-  std::ostringstream err;
-  ProgressLine line(err, {1, 0}, {});
+  std::istringstream in;
+  std::ostringstream out, err;
+  ProgressLine line(Streams{in, out, err}, {1, 0}, {});
   line.note(progress_after(1, 1, 1));
   line.finish();
   EXPECT_EQ(err.str(), "");

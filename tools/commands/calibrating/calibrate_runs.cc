@@ -76,13 +76,17 @@ int run_calibrate_runs(const Arguments& a, Streams& streams) {
   setting.suggestions = static_cast<std::size_t>(a.integer("suggest", 0, kMostSuggested));
   setting.seed = static_cast<std::uint64_t>(a.integer("seed", 0, INT64_MAX));
   const std::vector<MeasuredRun> runs = runs_in(setting.file);
-  StatusLine status(streams.err);
+  StatusLine status(streams);
   const RunsFit fit = fit_runs(runs, setting, [&](const std::string& doing) {
     if (status.due()) status.show(doing);
   });
   status.clear();
   write_file(output, to_json(fit.constants));
-  streams.out << (a.given("json") ? json_of(fit).dump(2) + "\n" : to_text(fit, output));
+  if (a.given("json")) {
+    give_document(streams, json_of(fit));
+  } else {
+    streams.out << to_text(fit, output);
+  }
   return 0;
 }
 

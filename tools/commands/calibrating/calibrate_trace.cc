@@ -43,9 +43,9 @@ void refuse_options_of_runs(const Command& command, const Arguments& a) {
   needs("output", "topology");
 }
 
-std::vector<MeasuredTrace> traces_of(const Arguments& a, std::ostream& err) {
+std::vector<MeasuredTrace> traces_of(const Arguments& a, const Streams& streams) {
   std::vector<MeasuredTrace> traces;
-  StatusLine status(err);
+  StatusLine status(streams);
   for (const std::string& file : a.texts("from-trace")) {
     if (status.due()) status.show("reading " + file);
     traces.push_back(read_trace(file));
@@ -122,7 +122,7 @@ int run_calibrate_trace(const Command& command, const Arguments& a, Streams& str
   for (const char* file : {"output", "trace"}) {
     if (a.has(file)) require_writable(a.text(file));
   }
-  const std::vector<MeasuredTrace> traces = traces_of(a, streams.err);
+  const std::vector<MeasuredTrace> traces = traces_of(a, streams);
   const TraceAnalysis analysis = analyze(traces);
   nlohmann::ordered_json json = json_of(analysis, traces);
   std::string text = to_text(analysis, traces);
@@ -155,7 +155,11 @@ int run_calibrate_trace(const Command& command, const Arguments& a, Streams& str
     json["constants"] = nlohmann::ordered_json::parse(to_json(constants.constants));
   }
   if (a.has("trace")) write_file(a.text("trace"), both);
-  streams.out << (a.given("json") ? json.dump(2) + "\n" : text);
+  if (a.given("json")) {
+    give_document(streams, json);
+  } else {
+    streams.out << text;
+  }
   return 0;
 }
 

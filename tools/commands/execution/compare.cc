@@ -113,7 +113,7 @@ int run_compare_execution(const Arguments& arguments, Streams& streams) {
       const Subject& subject = set.plans()[i].subject;
       if (!subject.others.empty()) json["plans"][i]["made_for"] = json_of(subject.others);
     }
-    streams.out << json.dump(2) << "\n";
+    give_document(streams, json);
     return 0;
   }
   streams.out << fmt::format("{} on {} ({}), {}\n\n", run.graph.name(), run.topology.name(),

@@ -83,7 +83,7 @@ std::string text_of(const HostDescription& host, const GpuInventory& found) {
                      versions.str(2));
 }
 
-std::string json_of(const HostDescription& host, const GpuInventory& found) {
+nlohmann::ordered_json json_of(const HostDescription& host, const GpuInventory& found) {
   nlohmann::ordered_json json;
   json["host"] = host.name;
   json["cpu"] = {{"processor", host.processor}, {"cores", host.cores}};
@@ -112,7 +112,7 @@ std::string json_of(const HostDescription& host, const GpuInventory& found) {
   for (const auto& [name, version] : versions_of(found)) {
     if (!version.empty()) json["versions"][name] = version;
   }
-  return json.dump(2) + "\n";
+  return json;
 }
 
 }  // namespace
@@ -120,7 +120,11 @@ std::string json_of(const HostDescription& host, const GpuInventory& found) {
 int run_devices(const Arguments& arguments, Streams& streams) {
   const HostDescription host = this_host();
   const GpuInventory found = gpus_or_reason();
-  streams.out << (arguments.given("json") ? json_of(host, found) : text_of(host, found));
+  if (arguments.given("json")) {
+    give_document(streams, json_of(host, found));
+  } else {
+    streams.out << text_of(host, found);
+  }
   return 0;
 }
 

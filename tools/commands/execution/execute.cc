@@ -52,8 +52,8 @@ int run_execute(const Arguments& arguments, Streams& streams) {
   run.warn_of_share(streams.err);
   const ExecutionReport report = run.report(streams.err);
   if (!asked.trace.empty() && worlds.rank() == 0) run.write_trace(asked.trace);
-  if (worlds.rank() == 0)
-    streams.out << (asked.json ? json_of(report, subject).dump(2) + "\n" : to_text(report, subject));
+  if (worlds.rank() == 0 && asked.json) give_document(streams, json_of(report, subject));
+  if (worlds.rank() == 0 && !asked.json) streams.out << to_text(report, subject);
   for (const StepEquality& e : report.equalities) {
     if (e.compared == 0)
       throw DeviceError(

@@ -22,6 +22,7 @@
 #include "taskgraph/plan/plan_json.h"
 #include "tools/cli/status_line.h"
 #include "tools/cli/table.h"
+#include "tools/commands/options/plan_output.h"
 #include "tools/commands/options/planner_options.h"
 #include "tools/commands/options/shared_options.h"
 #include "tools/commands/planning/planner_run.h"
@@ -245,13 +246,13 @@ int plan_and_report(const PlannerRun& run, PeerProcesses* peers, Streams& stream
   request.peers = peers;
   std::optional<StatusLine> line;
   request.status = [&](std::string_view text) {
-    if (!line) line.emplace(streams.err);
+    if (!line) line.emplace(streams);
     if (!text.empty() && line->due()) line->show(std::string(text));
     if (text.empty()) line.reset();
   };
   std::optional<SearchWatch> watch;
   if (run.planner.searches || run.planner.name == "exhaustive" || run.planner.name == "recipes") {
-    watch.emplace(streams.err, SearchBudget{}, std::nullopt, run.log);
+    watch.emplace(streams, SearchBudget{}, std::nullopt, run.log);
     request.observer = &*watch;
   }
   const PlannedPipeline planned = propose_in_time(request, run, time);
@@ -294,7 +295,9 @@ int plan_and_report(const PlannerRun& run, PeerProcesses* peers, Streams& stream
   plan.runtime = run.runtime;
   const Reliance reliance =
       reliance_of(graph, topology, calibration, plan, report.iteration_time, !run.profile_note.empty());
-  if (!run.output.empty() && !report.infeasible) write_file(run.output, to_json(plan, graph, topology));
+  if (!report.infeasible) give_plan(streams, run.output, plan, graph, topology);
+  std::vector<std::string> hints;
+  if (report.infeasible) hints = hints_to_fit(evaluator, plan.strategy, algorithm);
   const std::string& profile = run.profile_note;
   if (run.json) {
     Json json = json_of(report, topology);
@@ -315,7 +318,8 @@ int plan_and_report(const PlannerRun& run, PeerProcesses* peers, Streams& stream
     if (pipeline) json["pipeline"] = json_of(*pipeline);
     if (!planned.contributions.empty()) json["contributions"] = contributions_json(planned);
     if (planned.recipes) json["recipes"] = json_of(*planned.recipes);
-    streams.out << json.dump(2) << "\n";
+    if (report.infeasible) json["hints"] = hints;
+    give_document(streams, json);
   } else {
     streams.out << fmt::format("{} on {} ({}), {}, planned by {} in {}{}\n\n", graph.name(), topology.name(),
                                devices_text(topology), batch_text(graph, plan.options), algorithm,
@@ -338,8 +342,7 @@ int plan_and_report(const PlannerRun& run, PeerProcesses* peers, Streams& stream
                 << configs_text(graph, strategy, kConfigs, plan.options.pipeline);
   }
   if (!report.infeasible) return 0;
-  streams.err << "pipesim: the plan does not fit: " << *report.infeasible
-              << hints_text(hints_to_fit(evaluator, plan.strategy, algorithm)) << "\n";
+  streams.err << "pipesim: the plan does not fit: " << *report.infeasible << hints_text(hints) << "\n";
   return 1;
 }
 
@@ -361,9 +364,11 @@ int plan_together(const Arguments& a, Streams& streams) {
 int run_planner(const Arguments& a, Streams& streams) {
   try {
     if (a.has("stage-costs") && !a.has("model") && !a.given("set")) return report_stage_costs(a, streams);
-    if (processes_of_launcher() == 1) return plan_and_report(planner_run_of(a), nullptr, streams);
+    if (processes_of_launcher() == 1 || streams.caller != nullptr)
+      return plan_and_report(planner_run_of(a), nullptr, streams);
     return plan_together(a, streams);
   } catch (const OutOfTime&) {
+    if (streams.caller != nullptr && streams.caller->stop_requested()) return kInterruptedStatus;
     throw InputError(fmt::format("{}: the plan was not simulated in the {} s of --seconds; allow more",
                                  a.text("algorithm"), search_budget_of(a).seconds));
   } catch (const Interrupted& end) {

@@ -43,7 +43,7 @@ int report_stage_costs(const Arguments& a, Streams& streams) {
                                       {"planner_wall_time_s", planned_s},
                                       {"microbatches", costs.problem.microbatches},
                                       {"stages", std::move(stages)}};
-    streams.out << json.dump(2) << "\n";
+    give_document(streams, json);
   } else {
     streams.out << fmt::format("{}: {} layers on {} devices, {} microbatches, planned by alpa in {}\n\n",
                                a.text("stage-costs"), costs.problem.layers, costs.problem.devices,

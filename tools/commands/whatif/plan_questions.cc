@@ -97,7 +97,7 @@ Answer goodput_of(const Failures& failures, const Subject& s) {
 
 }  // namespace
 
-void answer(const PlanQuestions& questions, const Subject& s, std::ostream& out) {
+void answer(const PlanQuestions& questions, const Subject& s, Streams& streams) {
   const CostModel costs(s.topology, pointer_to(s.calibration), s.plan.runtime);
   Evaluator evaluator(s.graph, costs, s.plan.options);
   const Evaluation now = evaluator.score(s.plan.strategy);
@@ -116,7 +116,11 @@ void answer(const PlanQuestions& questions, const Subject& s, std::ostream& out)
   if (questions.sensitivity) add(sensitivity_of(s));
   if (questions.noise) add(noise_of(questions, s, costs));
   if (questions.failures) add(goodput_of(*questions.failures, s));
-  out << (questions.json ? json.dump(2) + "\n" : text);
+  if (questions.json) {
+    give_document(streams, json);
+  } else {
+    streams.out << text;
+  }
 }
 
 }  // namespace pipesim

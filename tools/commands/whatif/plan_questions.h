@@ -1,9 +1,9 @@
 #pragma once
 
 #include <optional>
-#include <ostream>
 
 #include "search/what_if/goodput.h"
+#include "tools/cli/streams.h"
 #include "tools/commands/whatif/run_points.h"
 
 namespace pipesim {
@@ -19,6 +19,6 @@ struct PlanQuestions {
 };
 
 /// Answers them, as text or as one JSON object.
-void answer(const PlanQuestions& questions, const Subject& subject, std::ostream& out);
+void answer(const PlanQuestions& questions, const Subject& subject, Streams& streams);
 
 }  // namespace pipesim

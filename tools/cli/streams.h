@@ -1,0 +1,42 @@
+#pragma once
+
+#include <iosfwd>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+namespace pipesim {
+
+/// How far long work is.
+struct Progress {
+  std::string text;                   ///< for people: "12 of 40 points, about 3 s left"
+  std::optional<double> share;        ///< of all the work, or of the time it may take, from 0 to 1
+  std::optional<double> best_time_s;  ///< of the best plan so far
+};
+
+/// A program that runs a command in place of a shell, such as the Python module. It takes results as values.
+class Caller {
+ public:
+  virtual ~Caller() = default;
+  /// The document that --json prints.
+  virtual void take_document(const nlohmann::ordered_json& document) = 0;
+  /// A plan that was made, as a plan file holds it.
+  virtual void take_plan(std::string plan_file) = 0;
+  /// Every tenth of a second, from any thread.
+  virtual void take_progress(const Progress& progress) = 0;
+  /// Whether long work should end with what it has so far. Asked by any thread.
+  [[nodiscard]] virtual bool stop_requested() const = 0;
+};
+
+/// Where a command reads and writes: results to `out`, progress and warnings to `err`.
+struct Streams {
+  std::istream& in;
+  std::ostream& out;
+  std::ostream& err;
+  Caller* caller = nullptr;  ///< of a program that is no shell
+};
+
+/// The result of a command that was called with --json: for the caller if there is one, else printed.
+void give_document(Streams& streams, const nlohmann::ordered_json& document);
+
+}  // namespace pipesim
