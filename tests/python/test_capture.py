@@ -15,9 +15,10 @@ import subprocess
 import sys
 
 import pytest
-import torch
-import torch.nn as nn
-import torch.nn.functional as F
+
+torch = pytest.importorskip("torch")
+import torch.nn as nn  # noqa: E402
+import torch.nn.functional as F  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]

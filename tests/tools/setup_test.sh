@@ -60,8 +60,9 @@ done
 
 expect 'parts of the program' '' "$(parts_of_targets pipesim)"
 expect 'parts of both programs' execution "$(parts_of_targets pipesim pipesim-execution)"
+expect 'parts of the module' python "$(parts_of_targets pipesim_python)"
 expect 'parts of what is installed' '' "$(parts_of_targets installed)"
-expect 'parts of tests' 'execution mpi tests' "$(parts_of_targets pipesim tests | xargs)"
+expect 'parts of tests' 'execution mpi python tests' "$(parts_of_targets pipesim tests | xargs)"
 
 # What is configured already.
 printf 'PIPESIM_EXECUTION:BOOL=ON\nPIPESIM_CUDA:BOOL=OFF\n' >"$scratch/CMakeCache.txt"

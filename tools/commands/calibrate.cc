@@ -18,7 +18,7 @@ int run_calibrate_either(const Arguments& arguments, Streams& streams) {
     if (arguments.given(option)) throw UsageError(fmt::format("calibrate: --{} needs --from-trace", option));
   }
   if (arguments.has("runs")) return run_calibrate_runs(arguments, streams);
-  for (const char* option : {"most-runs", "suggest", "json"}) {
+  for (const char* option : {"most-runs", "suggest"}) {
     if (arguments.given(option)) throw UsageError(fmt::format("calibrate: --{} needs --runs", option));
   }
   return run_calibrate(arguments, streams);

@@ -6,6 +6,7 @@
 #include "tools/manual/completion.h"
 #include "tools/manual/help.h"
 #include "tools/manual/man_page.h"
+#include "tools/manual/python_functions.h"
 
 namespace pipesim {
 namespace {
@@ -18,14 +19,15 @@ std::string all_help() {
 }
 
 std::string help_for(const Arguments& arguments) {
-  const std::vector<const char*> forms{"all", "markdown", "man", "completion"};
+  const std::vector<const char*> forms{"all", "markdown", "man", "completion", "python"};
   const auto given = [&](const char* form) { return arguments.given(form); };
   if (std::ranges::count_if(forms, given) > 1)
-    arguments.refuse("--all, --markdown, --man and --completion exclude each other");
+    arguments.refuse("--all, --markdown, --man, --completion and --python exclude each other");
   const bool of_one = !arguments.operands().empty();
-  if (of_one && (arguments.given("markdown") || arguments.given("completion")))
-    arguments.refuse("--markdown and --completion are of all commands: leave COMMAND out");
+  if (of_one && (arguments.given("markdown") || arguments.given("completion") || arguments.given("python")))
+    arguments.refuse("--markdown, --completion and --python are of all commands: leave COMMAND out");
   if (arguments.given("markdown")) return manual_markdown();
+  if (arguments.given("python")) return python_functions();
   if (arguments.given("completion"))
     return completion_script(arguments.choice("completion", completed_shells()));
   if (!of_one) return arguments.given("man") ? man_page() : arguments.given("all") ? all_help() : overview();
@@ -70,7 +72,11 @@ Command help_command() {
                        .argument = "SHELL",
                        .default_value = "",
                        .help = "print a script for completion in a shell",
-                       .choices = shells}},
+                       .choices = shells},
+                      {.name = "python",
+                       .argument = "",
+                       .default_value = "",
+                       .help = "print functions of Python (python/pipesim/commands.py)"}},
           .examples = {{"pipesim help models", "what models takes"},
                        {"pipesim help recipes", "the parts of recipes such as tp8,pp4"},
                        {"pipesim help search --all", "every option of search"},

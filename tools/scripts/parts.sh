@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # Sourced by tools/scripts/setup.sh: which parts of pipesim a command needs beside the program itself. execution: pipesim-execution,
-# which runs plans; mpi and cuda: the libraries that it loads; tests.
+# which runs plans; mpi and cuda: the libraries that it loads; python: the compiled part of the Python package; tests.
 
 # parts_of WORD…: for a command line of pipesim, a line each. Wrong command lines may need nothing: the program refuses them.
 parts_of() {
@@ -43,6 +43,8 @@ parts_of_targets() {
     case $target in
       pipesim | fuzzers | installed) ;;
       pipesim-execution) echo execution ;;
+      pipesim_python) echo python ;;
+      tests | all) printf '%s\n' execution mpi python tests ;;
       *) printf '%s\n' execution mpi tests ;;
     esac
   done | sort -u

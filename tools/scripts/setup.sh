@@ -60,7 +60,7 @@ require_packages() {
 newer_than() {
   [[ -e $1 ]] || return 0
   local folder looked_at=()
-  for folder in sim topologies models costmodel taskgraph search executor tools "${@:2}"; do
+  for folder in sim topologies models costmodel taskgraph search executor tools python/module "${@:2}"; do
     [[ ! -d $root/$folder ]] || looked_at+=("$root/$folder")
   done
   [[ -n $(find "$root/CMakeLists.txt" "$root/CMakePresets.json" "${looked_at[@]}" -newer "$1" -print -quit) ]]
@@ -94,7 +94,7 @@ build_preset() (
     case $part in
       # Not another MPI beside the one that is there.
       mpi) command -v mpicxx >/dev/null || require_packages mpi ;;
-      execution | tests) require_packages "$part" ;;
+      execution | python | tests) require_packages "$part" ;;
     esac
   done
   cd "$root" || exit
@@ -111,7 +111,7 @@ configure() {
   home=$(sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$folder/CMakeCache.txt" 2>/dev/null || true)
   if [[ $home != "$root" || ! -e $folder/build.ninja ]]; then
     fresh=(--fresh)
-    for part in execution mpi cuda tests; do options+=("-DPIPESIM_${part^^}=OFF"); done
+    for part in execution mpi cuda python tests; do options+=("-DPIPESIM_${part^^}=OFF"); done
   elif has_parts "$folder" "${@:3}"; then
     return
   fi

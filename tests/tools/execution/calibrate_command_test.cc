@@ -57,6 +57,20 @@ TEST(Calibrate, RunsOnePlanOnceMore) {
   EXPECT_THAT(run.out, HasSubstr("0.0 %)\n"));
 }
 
+TEST(Calibrate, TellsTheSameAsADocument) {
+  const TemporaryFolder folder;
+  std::vector<std::string> words = calibrate_words(folder.path("cpu.db"));
+  words.emplace_back("--json");
+  const Outcome run = pipesim_run(words);
+  ASSERT_EQ(run.status, 0) << run;
+  const auto json = nlohmann::json::parse(run.out);
+  EXPECT_EQ(json.at("file"), folder.path("cpu.db"));
+  EXPECT_EQ(json.at("durations"), json.at("durations_in_all"));
+  EXPECT_GE(json.at("samples"), json.at("durations"));
+  EXPECT_EQ(json.at("run_once_more").at("plan"), "random 3");
+  EXPECT_NEAR(json.at("run_once_more").at("error").get<double>(), 0, 1e-3);
+}
+
 TEST(Calibrate, WritesNothingThatThePlanRunOnceMoreContradicts) {
   const TemporaryFolder folder;
   const std::string file = folder.path("cpu.db");

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <ostream>
 
 #include "costmodel/calibration_store.h"
@@ -120,14 +122,63 @@ PlanSet plans_to_sample(const CalibrateRun& run) {
   return set;
 }
 
+// What a calibration did, to be told.
+struct Calibrated {
+  std::size_t plans = 0, durations = 0, durations_in_all = 0, samples = 0;
+  std::int64_t dropped = 0;
+  double noise_floor = 0;  // 0: not measured
+  std::string checked;     // the plan that was run once more
+  Nanoseconds measured = 0, predicted = 0;
+  std::optional<std::map<std::string, Correction>> corrections;  // with --fit
+  std::int64_t steps = 0, outran_host = 0;
+  [[nodiscard]] double error() const {
+    return static_cast<double>(predicted - measured) / static_cast<double>(measured);
+  }
+};
+
 // Random strategies that were not sampled; predicted by what was.
-std::string fit(CalibrationStore& store, Calibrator& calibrator, const CalibrateRun& run) {
+std::map<std::string, Correction> fitted(CalibrationStore& store, Calibrator& calibrator,
+                                         const CalibrateRun& run) {
   Calibration measured = store.calibration();
   measured.corrections.clear();
   PlanSet set(run.graph, run.topology, run.options, std::move(measured));
   set.add_random(plans_to_fit, run.setting.seed + 1);
-  const std::map<std::string, Correction> corrections = calibrator.fit(set.plans());
+  std::map<std::string, Correction> corrections = calibrator.fit(set.plans());
   store.correct(corrections);
+  return corrections;
+}
+
+void count(const CalibrationStore& store, const std::vector<Measurement>& measurements, Calibrated& done) {
+  for (const Measurement& m : measurements) {
+    done.samples += m.seconds.size();
+    done.dropped += m.dropped;
+  }
+  done.durations = measurements.size();
+  done.durations_in_all = store.calibration().keys.size();
+  done.noise_floor = store.calibration().runs.back().noise_floor;
+}
+
+std::string check_text(const Calibrated& done) {
+  return fmt::format("{} run once more: {}, predicted {} ({:+.1f} %)", done.checked,
+                     pretty(to_seconds(done.measured)), pretty(to_seconds(done.predicted)),
+                     100 * done.error());
+}
+
+// By the plan that was added last: it has transfers and keeps all devices busy, if there are such plans.
+void check(Calibrator& calibrator, const CalibrateRun& run, const NamedSubject& plan,
+           const Calibration& measured, Calibrated& done) {
+  const ExecutionReport now = calibrator.run_again(plan, measured, run.tolerance);
+  done.checked = plan.name;
+  done.measured = now.measured.median;
+  done.predicted = now.predicted;
+  if (std::abs(done.error()) <= run.tolerance) return;
+  throw InputError(fmt::format(
+      "{}: not written: {}, more than {} % off. Other programs may have kept this machine busy, then or now; "
+      "calibrate when it is quiet, or allow more with --tolerance",
+      run.output, check_text(done), significant(100 * run.tolerance, 3)));
+}
+
+std::string corrections_text(const std::map<std::string, Correction>& corrections) {
   std::string text;
   for (const auto& [name, c] : corrections)
     text += fmt::format("  {} not measured: {} times as estimated + {}, of {} durations\n", name,
@@ -135,46 +186,43 @@ std::string fit(CalibrationStore& store, Calibrator& calibrator, const Calibrate
   return text.empty() ? "  nothing to fit: all durations of the other plans were measured\n" : text;
 }
 
-std::string summary(const std::string& file, const CalibrationStore& store,
-                    const std::vector<Measurement>& measurements, std::size_t plans) {
-  std::size_t samples = 0;
-  std::int64_t dropped = 0;
-  for (const Measurement& m : measurements) {
-    samples += m.seconds.size();
-    dropped += m.dropped;
-  }
-  const CalibrationRun& run = store.calibration().runs.back();
+std::string to_text(const std::string& file, const Calibrated& done) {
   std::string text =
-      fmt::format("{}: {} durations measured from {} plan{}, {} in all\n", file, measurements.size(), plans,
-                  plans == 1 ? "" : "s", store.calibration().keys.size());
-  text += fmt::format("  {} samples, {} interrupted and dropped\n", samples, dropped);
-  if (run.noise_floor > 0)
-    text += fmt::format("  equal work differs by {} on this host\n", percent(run.noise_floor));
+      fmt::format("{}: {} durations measured from {} plan{}, {} in all\n", file, done.durations, done.plans,
+                  done.plans == 1 ? "" : "s", done.durations_in_all);
+  text += fmt::format("  {} samples, {} interrupted and dropped\n", done.samples, done.dropped);
+  if (done.noise_floor > 0)
+    text += fmt::format("  equal work differs by {} on this host\n", percent(done.noise_floor));
+  text += fmt::format("  {}\n", check_text(done));
+  if (done.corrections) text += corrections_text(*done.corrections);
+  if (done.outran_host > 0)
+    text += fmt::format(
+        "  {} of {} steps began after {}, before the host had enqueued them: their durations may contain "
+        "waiting for the host\n",
+        done.outran_host, done.steps, pretty(to_seconds(gpu::kHoldForHost)));
   return text;
 }
 
-// Of the plan that was added last: it has transfers and keeps all devices busy, if there are such plans.
-std::string checked(Calibrator& calibrator, const CalibrateRun& run, const NamedSubject& plan,
-                    const Calibration& measured) {
-  const ExecutionReport now = calibrator.run_again(plan, measured, run.tolerance);
-  const double off = 100 * now.error();
-  const std::string found =
-      fmt::format("{} run once more: {}, predicted {} ({:+.1f} %)", plan.name,
-                  pretty(to_seconds(now.measured.median)), pretty(to_seconds(now.predicted)), off);
-  if (std::abs(now.error()) <= run.tolerance) return fmt::format("  {}\n", found);
-  throw InputError(fmt::format(
-      "{}: not written: {}, more than {} % off. Other programs may have kept this machine busy, then or now; "
-      "calibrate when it is quiet, or allow more with --tolerance",
-      run.output, found, significant(100 * run.tolerance, 3)));
-}
-
-// "" when the host was always ahead.
-std::string host_note(const Calibrator& calibrator) {
-  if (calibrator.outran_host() == 0) return "";
-  return fmt::format(
-      "  {} of {} steps began after {}, before the host had enqueued them: their durations may contain "
-      "waiting for the host\n",
-      calibrator.outran_host(), calibrator.steps(), pretty(to_seconds(gpu::kHoldForHost)));
+nlohmann::ordered_json json_of(const std::string& file, const Calibrated& done) {
+  nlohmann::ordered_json json{{"file", file},
+                              {"plans", done.plans},
+                              {"durations", done.durations},
+                              {"durations_in_all", done.durations_in_all},
+                              {"samples", done.samples},
+                              {"dropped", done.dropped}};
+  if (done.noise_floor > 0) json["noise_floor"] = done.noise_floor;
+  json["run_once_more"] = {{"plan", done.checked},
+                           {"measured_s", to_seconds(done.measured).value},
+                           {"predicted_s", to_seconds(done.predicted).value},
+                           {"error", done.error()}};
+  if (done.corrections) {
+    json["corrections"] = nlohmann::ordered_json::array();
+    for (const auto& [name, c] : *done.corrections)
+      json["corrections"].push_back(
+          {{"of", name}, {"factor", c.factor}, {"overhead_s", c.overhead}, {"durations", c.tasks}});
+  }
+  if (done.outran_host > 0) json["steps_before_the_host"] = done.outran_host;
+  return json;
 }
 
 }  // namespace
@@ -189,11 +237,19 @@ int run_calibrate(const Arguments& arguments, Streams& streams) {
   Calibrator calibrator(run.setting, streams.err);
   calibrator.sample(set.plans());
   const std::vector<Measurement> measurements = calibrator.measurements();
-  const std::string check = checked(calibrator, run, set.plans().back(), store.with(measurements));
+  Calibrated done;
+  done.plans = set.plans().size();
+  check(calibrator, run, set.plans().back(), store.with(measurements), done);
   store.add(measurements);
-  streams.out << summary(run.output, store, measurements, set.plans().size()) << check;
-  if (run.fit) streams.out << fit(store, calibrator, run);
-  streams.out << host_note(calibrator);
+  count(store, measurements, done);
+  if (run.fit) done.corrections = fitted(store, calibrator, run);
+  done.steps = calibrator.steps();
+  done.outran_host = calibrator.outran_host();
+  if (arguments.given("json")) {
+    give_document(streams, json_of(run.output, done));
+  } else {
+    streams.out << to_text(run.output, done);
+  }
   return 0;
 }
 

@@ -1,0 +1,328 @@
+"""Models, topologies and plans."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import weakref
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Tuple, Union
+
+from .calling import PathLike, Settings, compiled, settings_of
+from .html import page, table
+from .errors import InputError
+
+if TYPE_CHECKING:
+    import pandas
+
+
+def written(path: PathLike, text: str) -> None:
+    """To a temporary name first, so that nothing is lost where writing fails."""
+    path = os.fspath(path)
+    folder = os.path.dirname(path) or "."
+    try:
+        with tempfile.NamedTemporaryFile("w", dir=folder, delete=False, encoding="utf-8") as file:
+            file.write(text)
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(file.name, 0o666 & ~mask)
+        os.replace(file.name, path)
+    except OSError as error:
+        raise InputError(f"{path}: can't be written: {error.strerror}") from None
+
+
+def kept_file(owner: object, text: str, suffix: str) -> str:
+    """A file that commands read, as long as its owner is there."""
+    descriptor, path = tempfile.mkstemp(prefix="pipesim-", suffix=suffix)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+    weakref.finalize(owner, os.unlink, path)
+    return path
+
+
+@dataclass(frozen=True)
+class OperatorInfo:
+    """An operator of a model."""
+
+    name: str
+    kind: str
+    parameters: int  #: those that operators share count at their first use
+    forward_flops: float  #: floating-point operations of a forward pass of a whole batch
+    factors: Dict[str, int]  #: the index ranges along which it can be split
+
+
+class Model:
+    """A model, opened once.
+
+    Args:
+        source: what `model=` takes as text: a model of the zoo with options ("llama3-8b:batch=8"), a model file
+            (.json), an ONNX file, a config.json of Hugging Face; or a dict, as `pipesim.capture.capture` makes it.
+        **settings: options of the model, such as batch=8.
+    """
+
+    def __init__(self, source: Union[str, os.PathLike, Mapping[str, Any]], **settings: object) -> None:
+        if isinstance(source, Mapping):
+            text = kept_file(self, json.dumps(source), ".model.json")
+        else:
+            text = os.fspath(source)
+        texts = settings_of(settings)
+        #: how the model is named to commands
+        self.text: str = compiled().model_text(text, texts)
+        self._graph = compiled().OperatorGraph(self.text, [])
+
+    @property
+    def name(self) -> str:
+        return self._graph.name
+
+    @property
+    def batch(self) -> int:
+        """Samples of a microbatch."""
+        return self._graph.batch
+
+    @property
+    def parameters(self) -> int:
+        """Elements of all weights; shared ones count once."""
+        return self._graph.parameters
+
+    @property
+    def trained_parameters(self) -> int:
+        """Without those that are frozen."""
+        return self._graph.parameters - self._graph.frozen_parameters
+
+    @property
+    def forward_flops(self) -> float:
+        """Floating-point operations of a forward pass of a whole batch; a multiply and an add are two."""
+        return self._graph.forward_flops
+
+    @property
+    def fingerprint(self) -> str:
+        """Equal for models that any plan treats alike."""
+        return self._graph.fingerprint
+
+    @property
+    def operators(self) -> List[OperatorInfo]:
+        """In an order in which they can run."""
+        return [OperatorInfo(*operator) for operator in self._graph.operators()]
+
+    def to_json(self) -> str:
+        """The text of a model file."""
+        return self._graph.to_json()
+
+    def save(self, path: PathLike) -> None:
+        """Writes a model file, or where the name ends in .onnx an ONNX file of the forward pass."""
+        if os.fspath(path).endswith(".onnx"):
+            self._graph.write_onnx(os.fspath(path))
+        else:
+            written(path, self.to_json())
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A row for each operator."""
+        import pandas
+
+        return pandas.DataFrame([vars(operator) for operator in self.operators])
+
+    def _as_option(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"Model({self.text!r})"
+
+    def _repr_html_(self) -> str:
+        kinds: Dict[str, List[float]] = {}
+        for operator in self.operators:
+            row = kinds.setdefault(operator.kind, [0, 0, 0.0])
+            row[0] += 1
+            row[1] += operator.parameters
+            row[2] += operator.forward_flops
+        rows = [(kind, *row) for kind, row in sorted(kinds.items(), key=lambda item: -item[1][2])]
+        figures = {
+            "batch": self.batch,
+            "parameters": self.parameters,
+            "forward": f"{self.forward_flops:.4g} FLOP",
+            "operators": sum(int(row[1]) for row in rows),
+        }
+        return page(self.name, figures, table(("kind", "operators", "parameters", "forward FLOP"), rows))
+
+
+@dataclass(frozen=True)
+class Device:
+    """A device of a topology."""
+
+    name: str
+    kind: str  #: "H100-SXM5"
+    memory_bytes: int
+    memory_bytes_per_s: float
+    peak_flops: Dict[str, float]  #: dense products by type of element, in floating-point operations a second
+
+
+class Topology:
+    """Devices and their links, opened once.
+
+    Args:
+        source: what `topology=` takes as text: a preset ("dgx-h100:4", "dgx-h100:gpus=4"), or a file.
+    """
+
+    def __init__(self, source: PathLike) -> None:
+        #: how the topology is named to commands
+        self.text: str = os.fspath(source)
+        self._topology = compiled().Topology(self.text)
+
+    @property
+    def name(self) -> str:
+        return self._topology.name
+
+    @property
+    def nodes(self) -> int:
+        return self._topology.nodes
+
+    @property
+    def devices(self) -> List[Device]:
+        return [Device(*device) for device in self._topology.devices()]
+
+    @property
+    def fingerprint(self) -> str:
+        """Equal for topologies in which any plan runs alike."""
+        return self._topology.fingerprint
+
+    def to_json(self) -> str:
+        """The text of a topology file."""
+        return self._topology.to_json()
+
+    def save(self, path: PathLike) -> None:
+        """Writes a topology file."""
+        written(path, self.to_json())
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A row for each device."""
+        import pandas
+
+        return pandas.DataFrame([vars(device) for device in self.devices])
+
+    def _as_option(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"Topology({self.text!r})"
+
+    def _repr_html_(self) -> str:
+        kinds: Dict[str, List[Device]] = {}
+        for device in self.devices:
+            kinds.setdefault(device.kind, []).append(device)
+        rows = [(kind, len(all), all[0].memory_bytes / 1e9, all[0].memory_bytes_per_s / 1e9) for kind, all in kinds.items()]
+        figures = {"nodes": self.nodes, "devices": sum(row[1] for row in rows)}
+        return page(self.name, figures, table(("kind", "devices", "memory, GB", "memory, GB/s"), rows))
+
+
+class Plan:
+    """A plan: how each operator is split and placed, and in what order stages run.
+
+    Args:
+        path: of a plan file, as `pipesim search -o` writes it.
+    """
+
+    def __init__(self, path: PathLike) -> None:
+        path = os.fspath(path)
+        try:
+            with open(path, encoding="utf-8") as file:
+                text = file.read()
+        except OSError as error:
+            raise InputError(f"{path}: can't be read: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise InputError(f"{path}: is no text, allowed: a plan file") from None
+        self._take(text, path)
+
+    @classmethod
+    def from_json(cls, text: str) -> Plan:
+        """The plan of a plan file's text."""
+        plan = cls.__new__(cls)
+        plan._take(text, None)
+        return plan
+
+    def _take(self, text: str, path: Optional[str]) -> None:
+        self._path = path
+        self._text = text
+        try:
+            document = json.loads(text)
+        except ValueError as error:
+            raise InputError(f"{path or 'plan'}: is no JSON: {error}") from None
+        if not isinstance(document, dict) or "pipesim_plan" not in document:
+            raise InputError(f'{path or "plan"}: has no "pipesim_plan", allowed: a plan file')
+        self._document: Dict[str, Any] = document
+
+    @property
+    def model(self) -> str:
+        """The model's text."""
+        return str(self._document["model"])
+
+    @property
+    def topology(self) -> str:
+        """The topology's text."""
+        return str(self._document["topology"])
+
+    @property
+    def recipe(self) -> str:
+        """Its recipe, or that which it is nearest to."""
+        return str(self._document.get("recipe", ""))
+
+    def to_json(self) -> str:
+        """The text of a plan file."""
+        return self._text
+
+    def save(self, path: PathLike) -> None:
+        """Writes a plan file."""
+        written(path, self._text)
+
+    def _as_option(self) -> str:
+        # The file may have changed since it was read.
+        if getattr(self, "_kept", None) is None:
+            self._kept = kept_file(self, self._text, ".plan.json")
+        return self._kept
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Plan) and self._document == other._document
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    def __repr__(self) -> str:
+        return f"<Plan {self.recipe!r} of {self.model} on {self.topology}>"
+
+    def _repr_html_(self) -> str:
+        figures = {"model": self.model, "topology": self.topology, "recipe": self.recipe}
+        return page("plan", figures)
+
+
+@dataclass(frozen=True)
+class ZooModel:
+    """A model that pipesim knows by name."""
+
+    name: str
+    description: str
+    source: str
+    options: Dict[str, Dict[str, str]]  #: by key: "default", "allowed" and "help"
+
+
+@dataclass(frozen=True)
+class TopologyPreset:
+    """A topology that pipesim knows by name."""
+
+    name: str
+    nodes: int  #: where NAME stands alone; NAME:N has N
+    devices_per_node: int
+    description: str
+    source: str
+
+
+def models() -> List[ZooModel]:
+    """The models that pipesim knows by name."""
+    from .calling import call
+
+    return [ZooModel(**model) for model in call("models", {}).document["models"]]
+
+
+def topologies() -> List[TopologyPreset]:
+    """The topologies that pipesim knows by name."""
+    from .calling import call
+
+    return [TopologyPreset(**preset) for preset in call("topologies", {}).document["topologies"]]
