@@ -15,8 +15,8 @@
 #include "sim/base/files.h"
 #include "sim/base/out_of_memory.h"
 #include "tools/cli/version.h"
+#include "tools/commands/model_work.h"
 #include "tools/inputs/model_and_topology.h"
-#include "tools/reports/model_work.h"
 #include "topologies/files/topology_json.h"
 
 namespace pipesim {

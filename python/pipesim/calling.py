@@ -7,22 +7,21 @@ import os
 import subprocess
 import warnings
 from dataclasses import dataclass
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
 
 from . import errors
 
 if TYPE_CHECKING:
-    import _pipesim
-
     from .inputs import Model, Plan, Topology
 
 #: A path of a file or folder.
-PathLike = Union[str, os.PathLike]
+PathLike = Union[str, os.PathLike[str]]
 #: A number, or text with a unit such as "15T" or "30 s".
 Number = Union[int, float, str]
-ModelLike = Union[str, os.PathLike, "Model"]
-TopologyLike = Union[str, os.PathLike, "Topology"]
-PlanLike = Union[str, os.PathLike, "Plan"]
+ModelLike = Union[str, os.PathLike[str], "Model"]
+TopologyLike = Union[str, os.PathLike[str], "Topology"]
+PlanLike = Union[str, os.PathLike[str], "Plan"]
 Plans = Union[PlanLike, Sequence[PlanLike]]
 #: One value or several.
 Texts = Union[str, Sequence[str]]
@@ -64,7 +63,7 @@ class Answer:
     stopped: bool  #: the call was asked to end
 
 
-def compiled() -> _pipesim:  # type: ignore[valid-type]
+def compiled() -> ModuleType:
     """The compiled part. ImportError, with what to do, where it is missing."""
     try:
         import _pipesim
@@ -80,10 +79,10 @@ def compiled() -> _pipesim:  # type: ignore[valid-type]
 def text_of(value: object) -> str:
     """As an option's value is written."""
     if isinstance(value, os.PathLike):
-        return os.fspath(value)
+        return str(os.fspath(value))
     as_text = getattr(value, "_as_option", None)
     if as_text is not None:
-        return as_text()
+        return str(as_text())
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         return str(int(value))
     if isinstance(value, (str, int, float)):
@@ -93,16 +92,17 @@ def text_of(value: object) -> str:
 
 def settings_of(values: Mapping[str, object]) -> List[str]:
     """{"nodes": [1, 2]} as ["nodes=1,2"]."""
-    texts = []
-    for key, value in values.items():
-        several = isinstance(value, Sequence) and not isinstance(value, str)
-        texts.append(f"{key}=" + (",".join(map(text_of, value)) if several else text_of(value)))
-    return texts
+    return [f"{key}={','.join(text_of(one) for one in several(value))}" for key, value in values.items()]
+
+
+def several(value: object) -> Sequence[object]:
+    """The values of a list or a tuple; another value alone."""
+    return value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
 
 
 def words_of(options: Mapping[str, object]) -> List[str]:
     """Options as the words of a command line. None and False are left out."""
-    words = []
+    words: List[str] = []
     for name, value in options.items():
         option = "--" + name.rstrip("_").replace("_", "-")
         if value is None or value is False:
@@ -112,8 +112,7 @@ def words_of(options: Mapping[str, object]) -> List[str]:
             continue
         if isinstance(value, Mapping):
             value = settings_of(value)
-        several = isinstance(value, Sequence) and not isinstance(value, str)
-        for one in value if several else [value]:
+        for one in several(value):
             try:
                 words.append(f"{option}={text_of(one)}")
             except TypeError as error:
@@ -123,7 +122,7 @@ def words_of(options: Mapping[str, object]) -> List[str]:
 
 def execution_program() -> str:
     """The program that runs plans on devices: PIPESIM_EXECUTION, or where it was built or installed."""
-    built = os.path.join(os.path.dirname(compiled().__file__), os.pardir, "pipesim-execution")
+    built = os.path.join(os.path.dirname(compiled().__file__ or ""), os.pardir, "pipesim-execution")
     for path in (os.environ.get("PIPESIM_EXECUTION"), os.path.normpath(built), "/usr/libexec/pipesim/pipesim-execution"):
         if path and os.access(path, os.X_OK):
             return path
@@ -153,10 +152,13 @@ def call(command: str, options: Dict[str, object], *flags: str) -> Answer:
     """
     options = dict(options)
     progress = options.pop("progress", None)
-    if progress is not None and not callable(progress):
+    told = None
+    if callable(progress):
+        call_back = progress
+        told = lambda *now: call_back(Progress(*now))  # noqa: E731
+    elif progress is not None:
         raise TypeError(f"progress: found {progress!r}, allowed: a function of a Progress")
     words = words_of(options) + [f"--{flag}" for flag in ("json", *flags)]
-    told = None if progress is None else lambda *now: progress(Progress(*now))
     try:
         given = compiled().call_command(command, words, told)
     except compiled().NeedsExecution:

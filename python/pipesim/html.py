@@ -8,6 +8,21 @@ from typing import Iterable, Mapping, Optional, Sequence
 MOST_ROWS = 40
 
 
+def significant(value: float) -> str:
+    """With four digits: "12,345", "3.142"."""
+    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:,.4g}"
+
+
+def duration(seconds: Optional[float]) -> Optional[str]:
+    """ "10.22 s", "3.142 ms" """
+    if seconds is None:
+        return None
+    for unit, size in (("s", 1), ("ms", 1e-3)):
+        if abs(seconds) >= size:
+            return f"{significant(seconds / size)} {unit}"
+    return f"{significant(seconds / 1e-6)} µs"
+
+
 def cell(value: object) -> str:
     """A value as a person reads it."""
     if value is None:
@@ -17,15 +32,15 @@ def cell(value: object) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, float):
-        return f"{value:.4g}" if abs(value) < 1e5 else f"{value:.4e}" if abs(value) >= 1e15 else f"{value:,.0f}"
+        return significant(value)
     return escape(str(value))
 
 
-def row(tag: str, values: Iterable[object]) -> str:
+def row(tag: str, values: Iterable[object], numbers: str = "right") -> str:
     cells = []
     for value in values:
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        align = "right" if number else "left"
+        align = numbers if number else "left"
         cells.append(f'<{tag} style="text-align:{align}">{cell(value)}</{tag}>')
     return f"<tr>{''.join(cells)}</tr>"
 
@@ -41,6 +56,6 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 def page(title: str, figures: Mapping[str, object], *parts: Optional[str]) -> str:
     """A title, a list of figures (those that are None left out), and what stands below."""
-    shown = [row("td", (name, value)) for name, value in figures.items() if value is not None]
+    shown = [row("td", (name, value), numbers="left") for name, value in figures.items() if value is not None]
     body = f"<table><tbody>{''.join(shown)}</tbody></table>" if shown else ""
     return f"<div><p><b>{escape(title)}</b></p>{body}{''.join(part for part in parts if part)}</div>"

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Tuple, Union
 
 from .calling import PathLike, Settings, compiled, settings_of
-from .html import page, table
+from .html import page, significant, table
 from .errors import InputError
 
 if TYPE_CHECKING:
+    import _pipesim
     import pandas
 
 
@@ -61,7 +62,7 @@ class Model:
         **settings: options of the model, such as batch=8.
     """
 
-    def __init__(self, source: Union[str, os.PathLike, Mapping[str, Any]], **settings: object) -> None:
+    def __init__(self, source: Union[str, os.PathLike[str], Mapping[str, Any]], **settings: object) -> None:
         if isinstance(source, Mapping):
             text = kept_file(self, json.dumps(source), ".model.json")
         else:
@@ -69,7 +70,7 @@ class Model:
         texts = settings_of(settings)
         #: how the model is named to commands
         self.text: str = compiled().model_text(text, texts)
-        self._graph = compiled().OperatorGraph(self.text, [])
+        self._graph: _pipesim.OperatorGraph = compiled().OperatorGraph(self.text, [])
 
     @property
     def name(self) -> str:
@@ -129,20 +130,20 @@ class Model:
         return f"Model({self.text!r})"
 
     def _repr_html_(self) -> str:
-        kinds: Dict[str, List[float]] = {}
+        kinds: Dict[str, List[Any]] = {}
         for operator in self.operators:
             row = kinds.setdefault(operator.kind, [0, 0, 0.0])
             row[0] += 1
             row[1] += operator.parameters
             row[2] += operator.forward_flops
-        rows = [(kind, *row) for kind, row in sorted(kinds.items(), key=lambda item: -item[1][2])]
+        rows = [(kind, row[0], row[1], row[2] / 1e12) for kind, row in sorted(kinds.items(), key=lambda item: -float(item[1][2]))]
         figures = {
             "batch": self.batch,
             "parameters": self.parameters,
-            "forward": f"{self.forward_flops:.4g} FLOP",
-            "operators": sum(int(row[1]) for row in rows),
+            "forward": f"{significant(self.forward_flops / 1e12)} TFLOP",
+            "operators": sum(row[1] for row in rows),
         }
-        return page(self.name, figures, table(("kind", "operators", "parameters", "forward FLOP"), rows))
+        return page(self.name, figures, table(("kind", "operators", "parameters", "forward, TFLOP"), rows))
 
 
 @dataclass(frozen=True)
@@ -166,7 +167,7 @@ class Topology:
     def __init__(self, source: PathLike) -> None:
         #: how the topology is named to commands
         self.text: str = os.fspath(source)
-        self._topology = compiled().Topology(self.text)
+        self._topology: _pipesim.Topology = compiled().Topology(self.text)
 
     @property
     def name(self) -> str:

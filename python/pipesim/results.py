@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from .calling import Answer
-from .html import page, table
+from .html import duration, page, table
 from .inputs import Plan
 
 if TYPE_CHECKING:
@@ -23,10 +23,6 @@ def frame(rows: Sequence[Mapping[str, object]]) -> pandas.DataFrame:
 def interval_of(document: Mapping[str, Any], key: str = "interval_s") -> Optional[Tuple[float, float]]:
     interval = document.get(key)
     return None if interval is None else (interval[0], interval[1])
-
-
-def milliseconds(seconds: Optional[float]) -> Optional[str]:
-    return None if seconds is None else f"{seconds * 1e3:,.4g} ms"
 
 
 def gigabytes(size: Optional[float]) -> Optional[str]:
@@ -150,8 +146,8 @@ class Simulation:
         interval = self.interval_s
         return {
             "recipe": self.recipe,
-            "iteration": milliseconds(self.iteration_time_s),
-            "between": interval and f"{milliseconds(interval[0])} and {milliseconds(interval[1])}",
+            "iteration": duration(self.iteration_time_s),
+            "between": interval and f"{duration(interval[0])} and {duration(interval[1])}",
             "samples a second": self.samples_per_s,
             "tokens a second": self.tokens_per_s,
             "model FLOP utilization": percent(self.mfu),
@@ -242,7 +238,7 @@ class SearchResult:
 
     def _repr_html_(self) -> str:
         s = self.simulation
-        figures = {"found by": self.found_by, **s._figures(), "why": self.reason, "note": self.note}
+        figures: Dict[str, object] = {"found by": self.found_by, **s._figures(), "why": self.reason, "note": self.note}
         rows = None
         if self.recipes:
             rows = table(
@@ -259,7 +255,7 @@ def rated_plan(row: Mapping[str, Any]) -> RatedPlan:
 
 
 def rated_table(plans: Sequence[RatedPlan]) -> str:
-    rows = [(p.name, milliseconds(p.iteration_time_s), p.infeasible) for p in plans]
+    rows = [(p.name, duration(p.iteration_time_s), p.infeasible) for p in plans]
     return table(("plan", "iteration", "does not fit"), rows)
 
 
@@ -414,18 +410,19 @@ class PlanAnswers:
     def _repr_html_(self) -> str:
         figures = {
             "recipe": self.recipe,
-            "iteration": milliseconds(self.iteration_time_s),
-            **{f"{share} with noise": milliseconds(time) for share, time in self.noise_quantiles_s.items()},
+            "iteration": duration(self.iteration_time_s),
+            **{f"{share} with noise": duration(time) for share, time in self.noise_quantiles_s.items()},
             "time that trains": percent(self.goodput),
         }
-        rows = [
-            (s.figure, s.value, milliseconds(s.first_order_s), milliseconds(s.simulated_s)) for s in self.sensitivities
-        ]
+        rows = [(s.figure, s.value, self._change(s.first_order_s), self._change(s.simulated_s)) for s in self.sensitivities]
         return page(
             f"{self.model} on {self.topology}",
             figures,
             table(("figure", "becomes", "critical path", "simulated"), rows),
         )
+
+    def _change(self, time: Optional[float]) -> Optional[str]:
+        return None if time is None else f"{(time / self.iteration_time_s - 1) * 100:+.2f} %"
 
 
 @dataclass(frozen=True)
@@ -488,7 +485,7 @@ class Comparison:
     def _repr_html_(self) -> str:
         return page(
             f"{self.model} on {self.topology}",
-            {"why": self.reason, "lower bound": milliseconds(self.lower_bound_s)},
+            {"why": self.reason, "lower bound": duration(self.lower_bound_s)},
             rated_table((*self.baselines, *self.recipes)),
         )
 
@@ -577,7 +574,12 @@ class SuggestedRun:
     batch: int
     runtime: str
     predicted_s: float
-    interval_s: Tuple[float, float]
+    interval_s: Tuple[float, float]  #: that the time is in
+
+    @classmethod
+    def _of(cls, row: Dict[str, Any]) -> SuggestedRun:
+        interval = {"interval_s": tuple(row["interval_s"])}
+        return cls(**dict(row, **interval))
 
 
 @dataclass(frozen=True)
@@ -615,7 +617,7 @@ class Calibration:
             ),
             error_before=fitted.get("mean_error_before"),
             error_after=fitted.get("mean_error_after"),
-            next=tuple(SuggestedRun(**{**row, "interval_s": tuple(row["interval_s"])}) for row in d.get("next", ())),
+            next=tuple(SuggestedRun._of(row) for row in d.get("next", ())),
             operators=tuple(row for device in d.get("devices", ()) for row in device["operators"]),
             document=d,
         )
@@ -634,8 +636,8 @@ class Calibration:
             parts.append(table(("operator", "inputs", "calls", "median, ms"), rows))
         figures = {
             "durations": self.durations,
-            "run once more": milliseconds(self.measured_s),
-            "predicted": milliseconds(self.predicted_s),
+            "run once more": duration(self.measured_s),
+            "predicted": duration(self.predicted_s),
             "mean error before": percent(self.error_before),
             "after": percent(self.error_after),
         }
@@ -681,12 +683,12 @@ class Execution:
     def _repr_html_(self) -> str:
         figures = {
             "devices": self.devices,
-            "measured": milliseconds(self.measured_s),
-            "predicted": milliseconds(self.predicted_s),
+            "measured": duration(self.measured_s),
+            "predicted": duration(self.predicted_s),
             "equal to the unsplit model": self.equal,
         }
         rows = [
-            (row["name"], row["tasks"], milliseconds(row["measured_s"]), milliseconds(row["predicted_s"]))
+            (row["name"], row["tasks"], duration(row["measured_s"]), duration(row["predicted_s"]))
             for row in self.document.get("operators", ())
         ]
         return page(

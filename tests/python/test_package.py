@@ -7,6 +7,7 @@ import json
 import math
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -480,6 +481,25 @@ def test_the_stub_is_of_the_module():
         if parts is not None:
             made = {part for part in vars(getattr(_pipesim, name)) if not part.startswith("_")}
             assert parts - {"__init__"} == made, name
+
+
+def test_types_are_right():
+    """Where mypy is installed; calls with wrong types are found."""
+    pytest.importorskip("mypy")
+    package = ROOT / "python" / "pipesim"
+    files = [str(file) for file in sorted(package.glob("*.py")) if file.name != "capture.py"]
+    user = (
+        "import pipesim\n"
+        "a: float = pipesim.simulate(model=pipesim.Model('gpt2'), topology='dgx-h100', batch=8).iteration_time_s\n"
+        "b: str = pipesim.simulate(model='gpt2').iteration_time_s\n"
+        "pipesim.search(modle='gpt2')\n"
+    )
+    checked = [sys.executable, "-m", "mypy", "--strict", "--ignore-missing-imports", "--cache-dir=/dev/null"]
+    environment = {**os.environ, "MYPYPATH": str(ROOT / "python")}
+    strict = subprocess.run([*checked, *files], capture_output=True, text=True, env=environment)
+    assert strict.stdout.startswith("Success"), strict.stdout
+    wrong = subprocess.run([*checked, "-c", user], capture_output=True, text=True, env=environment)
+    assert re.findall(r"<string>:([0-9]+): error", wrong.stdout) == ["3", "4"], wrong.stdout
 
 
 class Balanced(html.parser.HTMLParser):

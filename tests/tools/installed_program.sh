@@ -27,6 +27,18 @@ for file in README.md copyright docs/commands.md; do
   [ -s "$prefix/share/doc/pipesim/$file" ] || fail "$file is not there"
 done
 
+# The Python package, which is a package of its own, too.
+if ls "$build"/python/_pipesim.*.so >/dev/null 2>&1; then
+  "$cmake" --install "$build" --prefix "$prefix" --component python3-pipesim >"$folder/log" 2>&1 || { cat "$folder/log" >&2; exit 1; }
+  for file in pipesim/capture.py pipesim/py.typed _pipesim.pyi; do
+    [ -e "$prefix/lib/python3/dist-packages/$file" ] || fail "$file was not installed"
+  done
+  version=$(cd "$folder" && PYTHONPATH=$prefix/lib/python3/dist-packages PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 -c \
+    'import pipesim, _pipesim; assert pipesim.Model("lenet").parameters == 61706; print(_pipesim.version(), end="")' 2>"$folder/log") ||
+    { cat "$folder/log" >&2; fail "the Python package"; }
+  [ "$version" = "$("$program" --version)" ] || fail "the Python package is of another version: $version"
+fi
+
 # Libraries are found beside bin. The one for GPUs is a package of its own.
 message=$("$program" execute --model lenet:batch=2 --topology cpu:1 --baseline single-device --backend cuda 2>&1)
 case $message in

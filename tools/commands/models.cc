@@ -17,12 +17,12 @@
 #include "tools/cli/command.h"
 #include "tools/cli/figures.h"
 #include "tools/cli/table.h"
+#include "tools/commands/model_work.h"
 #include "tools/commands/operator_loops.h"
 #include "tools/commands/options/shared_options.h"
 #include "tools/inputs/model_and_topology.h"
 #include "tools/manual/model_reference.h"
 #include "tools/manual/model_schema.h"
-#include "tools/reports/model_work.h"
 
 namespace pipesim {
 namespace {

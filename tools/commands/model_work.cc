@@ -1,4 +1,4 @@
-#include "tools/reports/model_work.h"
+#include "tools/commands/model_work.h"
 
 #include <fmt/format.h>
 
