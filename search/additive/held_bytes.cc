@@ -52,19 +52,20 @@ AdditiveCosts::Held AdditiveCosts::state_of(TensorId weight) const {
   const PlanContents& contents = evaluator_.contents();
   const PlanOptions& options = contents.options();
   const StateSharding& sharding = options.state_sharding;
-  const DataType type = evaluator_.graph().tensor(weight).type;
+  const Tensor& tensor = evaluator_.graph().tensor(weight);
+  const DataType type = tensor.type, kept = tensor.frozen ? type : sharding.kept_type(type);
   const auto most_of = [&](LayoutId id, auto part) {
     const Layout& layout = contents.layouts()[id];
     std::vector<Bytes> held(evaluator_.topology().num_devices());
     for (const LayoutEntry& e : layout.entries())
-      held[e.device.index()] += part(CostModel::weight_memory(
-          layout.box(e).elements(), sharding.kept_type(type), options.gradient_type, options.optimizer));
+      held[e.device.index()] += part(
+          CostModel::weight_memory(layout.box(e).elements(), kept, options.gradient_type, options.optimizer));
     return std::ranges::max(held);
   };
   const auto weights = [](const WeightMemory& m) { return m.weights; };
   const LayoutId whole = contents.home_of(weight, others_), divided = contents.state_of(weight, others_);
   Held held;
-  if (evaluator_.graph().tensor(weight).frozen) {
+  if (tensor.frozen) {
     held.always = most_of(whole, weights);
     return held;
   }

@@ -68,6 +68,16 @@ TEST_F(SearchCommand, PlansOperatorsOfUnknownKindsWithMeasuredTimes) {
       pipesim_run({"search", "--model", model, "--topology", "p100-4x4:1", "--proposals", "40"});
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("unknown kinds"));
+  const std::vector<std::string> of{"--model", model, "--topology", "p100-4x4:1"};
+  const auto run = [&](std::vector<std::string> words) {
+    words.insert(words.begin() + 1, of.begin(), of.end());
+    return pipesim_run(words);
+  };
+  EXPECT_THAT(run({"compare"}).out, HasSubstr("\nunknown kinds, with data-parallel: 1 of 4 operators, "));
+  const std::vector<std::string> study{"whatif", "--baseline", "data-parallel", "--vary", "nodes=1,2"};
+  EXPECT_THAT(run(study).out, HasSubstr("\nunknown kinds, at the first point: 1 of 4 operators, "));
+  EXPECT_THAT(run({"whatif", "--baseline", "data-parallel", "--sensitivity"}).out,
+              HasSubstr("\nunknown kinds: 1 of 4 operators, "));
 }
 
 TEST_F(SearchCommand, JsonHasWhatScriptsNeed) {

@@ -124,6 +124,15 @@ std::string fit_line(Evaluator& evaluator, const std::vector<Baseline>& baseline
                      hints_text(hints_to_fit(evaluator, *nearest, run, "")));
 }
 
+// Of the fastest baseline, or that which is nearest to fitting.
+std::string opaque_line(Evaluator& evaluator, const std::vector<Baseline>& baselines) {
+  const Baseline* shown = fastest_baseline(baselines);
+  if (!shown) shown = nearest_baseline(baselines);
+  if (!shown || !shown->scored) return "";
+  const std::string opaque = opaque_operators(evaluator, shown->scored->strategy);
+  return opaque.empty() ? "" : fmt::format("\nunknown kinds, with {}: {}\n", shown->name, opaque);
+}
+
 // Why the fastest baseline is faster than the next one that is another plan; nothing where there is none.
 struct FastestReason {
   std::string name;
@@ -291,6 +300,7 @@ int compare(const CompareRun& run, Streams& streams) {
                                  recipes.empty() ? "baseline" : "plan")
               << why_text(evaluator, baselines) << (bound ? bound_line(*bound, baselines) : "\n")
               << fit_line(evaluator, baselines, model) << details_table(evaluator, baselines, recipes);
+  streams.out << opaque_line(evaluator, baselines);
   if (const auto use = costs.calibrated() ? use_of(evaluator, baselines) : std::nullopt)
     streams.out << "\nof the fastest baseline:\n" << durations_line(*use);
   return 0;

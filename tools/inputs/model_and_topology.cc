@@ -405,9 +405,13 @@ void require_room(const OperatorGraph& graph, const Topology& topology, const Pl
   Bytes needed;
   for (const Tensor& t : graph.tensors()) {
     if (t.kind != TensorKind::Weight) continue;
+    if (t.frozen) {
+      needed += t.bytes();
+      continue;
+    }
     const WeightMemory m = CostModel::weight_memory(t.elements(), options.state_sharding.kept_type(t.type),
                                                     options.gradient_type, options.optimizer);
-    needed += t.frozen ? m.weights : m.weights + m.gradients + m.optimizer_state;
+    needed += m.weights + m.gradients + m.optimizer_state;
   }
   const Bytes available = topology.usable_memory();
   if (needed <= available) return;

@@ -60,6 +60,7 @@ std::string borrowed_rates(const OperatorGraph& graph, const Topology& topology)
 
 /// "2 of 210 operators, 1.3 % of the compute: a (com.microsoft.X), b (Y)": operators of unknown kinds, the
 /// first few by name, as their times are guesses; "" without.
+std::string opaque_operators(Evaluator& evaluator, const Strategy& strategy);
 std::string opaque_operators(const OperatorGraph& graph, const BoundStrategy& strategy,
                              const std::optional<Pipeline>& pipeline);
 

@@ -344,6 +344,11 @@ std::string opaque_operators(const OperatorGraph& graph, const BoundStrategy& st
                      fmt::join(names, ", "), count > kNames ? ", …" : "");
 }
 
+std::string opaque_operators(Evaluator& evaluator, const Strategy& strategy) {
+  const PlanContents& contents = evaluator.contents();
+  return opaque_operators(evaluator.graph(), contents.bind(strategy), contents.options().pipeline);
+}
+
 std::string devices_text(const Topology& topology) {
   return counted(static_cast<std::int64_t>(topology.num_devices()), "device");
 }

@@ -36,6 +36,7 @@ struct PointResult {
   bool fits = true;
   std::optional<double> price_per_hour;  ///< of all devices
   std::optional<double> objective_s;     ///< the time that Study::objective asks for, under noise
+  std::string opaque;                    ///< see opaque_operators() in tools/reports/plan_report.h
   bool operator==(const PointResult&) const = default;
 };
 

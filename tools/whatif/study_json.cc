@@ -31,6 +31,7 @@ Json json_of_point(const Study& study, std::size_t number) {
   if (p.price_per_hour) json["price_per_hour"] = *p.price_per_hour;
   if (const auto cost = cost_of_work(p)) json["cost"] = *cost;
   if (p.objective_s) json["objective_s"] = *p.objective_s;
+  if (!p.opaque.empty()) json["opaque_operators"] = p.opaque;
   return json;
 }
 
@@ -59,6 +60,7 @@ PointResult study_point(const JsonValue& json) {
   p.mfu = study_number(json, "mfu");
   p.price_per_hour = study_number(json, "price_per_hour");
   p.objective_s = study_number(json, "objective_s");
+  if (const auto opaque = json.find("opaque_operators")) p.opaque = opaque->string();
   return p;
 }
 

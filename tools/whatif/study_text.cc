@@ -86,6 +86,14 @@ std::string crossovers_text(const Study& study) {
   return text.empty() ? "" : "\nthe fastest plan changes its kind\n" + text;
 }
 
+// Their shares differ little from point to point.
+std::string opaque_text(const Study& study) {
+  for (const std::optional<PointResult>& p : study.points) {
+    if (p && !p->opaque.empty()) return fmt::format("\nunknown kinds, at the first point: {}\n", p->opaque);
+  }
+  return "";
+}
+
 std::string csv_cell(const std::string& text) {
   if (text.find_first_of(",\"\n") == std::string::npos) return text;
   std::string quoted = "\"";
@@ -134,7 +142,7 @@ std::string to_text(const Study& study) {
     cells.push_back(p.recipe + (p.fits ? "" : " does not fit"));
     table.add(std::move(cells));
   }
-  return table.str(2) + sparklines(study) + crossovers_text(study);
+  return table.str(2) + sparklines(study) + crossovers_text(study) + opaque_text(study);
 }
 
 std::string to_csv(const Study& study) {

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "models/graph_builder.h"
 #include "models/model_json.h"
 #include "models/zoo/zoo.h"
 #include "sim/base/errors.h"
@@ -99,6 +100,27 @@ TEST(OpenModel, SaysWhatIsWrongWithFiles) {
   EXPECT_EQ(refused_model(profile), profile + ": can't be read: No such file or directory");
   EXPECT_EQ(refused_model(plain), plain + ": can't be read: No such file or directory");
   EXPECT_EQ(refused_model(folder.path()), folder.path() + ": is a directory, a file is needed");
+}
+
+// 2^34 elements: 34 GB in bfloat16, 69 GB in float32, in which only weights that are trained are kept.
+TEST(RequireRoom, CountsFrozenWeightsInTheirOwnType) {
+  const auto model = [](bool frozen) {
+    GraphBuilder b("wide", 1, DataType::BFloat16);
+    b.add_operator({"linear",
+                    "base",
+                    {b.data("x", {1, 1 << 17})},
+                    {{"out", std::vector<std::int64_t>{1 << 17}}, {"bias", 0}},
+                    {},
+                    {},
+                    "",
+                    frozen});
+    return b.build();
+  };
+  const Topology topology = make_topology("p100-4x4:1");  // 64 GB
+  PlanOptions options;
+  options.state_sharding = parse_state_sharding("zero3,weights=float32");
+  EXPECT_NO_THROW(require_room(model(true), topology, options));
+  EXPECT_THROW(require_room(model(false), topology, options), InputError);
 }
 
 TEST(OpenTopology, TakesPresetsLevelsAndFiles) {

@@ -9,6 +9,7 @@
 #include "tools/cli/figures.h"
 #include "tools/cli/table.h"
 #include "tools/inputs/calibration_use.h"
+#include "tools/reports/plan_report.h"
 
 namespace pipesim {
 namespace {
@@ -116,6 +117,8 @@ void answer(const PlanQuestions& questions, const Subject& s, Streams& streams) 
   if (questions.sensitivity) add(sensitivity_of(s));
   if (questions.noise) add(noise_of(questions, s, costs));
   if (questions.failures) add(goodput_of(*questions.failures, s));
+  if (const std::string opaque = opaque_operators(evaluator, s.plan.strategy); !opaque.empty())
+    add({fmt::format("unknown kinds: {}\n", opaque), {{"opaque_operators", opaque}}});
   if (questions.json) {
     give_document(streams, json);
   } else {

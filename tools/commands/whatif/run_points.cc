@@ -38,7 +38,7 @@ namespace {
 // threads find work, and the answers do not depend on their number.
 constexpr std::size_t kPointsOfChain = 8;
 
-PointResult result_of(const Evaluator& evaluator, const ScoredPoint& scored) {
+PointResult result_of(Evaluator& evaluator, const Strategy& strategy, const ScoredPoint& scored) {
   PointResult result;
   const Topology& topology = evaluator.topology();
   result.time_s = to_seconds(scored.evaluation.time).value;
@@ -55,6 +55,9 @@ PointResult result_of(const Evaluator& evaluator, const ScoredPoint& scored) {
   result.fits = scored.evaluation.feasible();
   if (const double price = topology.parts().price_per_hour; price > 0)
     result.price_per_hour = price * static_cast<double>(result.devices);
+  if (std::ranges::any_of(evaluator.graph().operators(),
+                          [](const Operator& o) { return o.kind == "opaque"; }))
+    result.opaque = opaque_operators(evaluator, strategy);
   return result;
 }
 
@@ -91,7 +94,7 @@ PointResult PointRunner::run_same(const Arguments& point) const {
   const auto known = known_->of(point);
   const Subject& s = known->subject;
   auto [scored, priced] = known->score(point);
-  PointResult result = result_of(*priced.evaluator, scored);
+  PointResult result = result_of(*priced.evaluator, s.plan.strategy, scored);
   result.recipe = !s.plan.recipe.empty()    ? s.plan.recipe
                   : s.plan.options.pipeline ? known->kind
                                             : s.plan.found_by;
@@ -172,7 +175,7 @@ PointResult PointRunner::run_planned(const Arguments& point) const {
   const Subject s = planned(point);
   const CostModel costs(s.topology, pointer_to(s.calibration), s.plan.runtime);
   Evaluator evaluator(s.graph, costs, s.plan.options);
-  PointResult result = result_of(evaluator, scored(evaluator, s.plan.strategy));
+  PointResult result = result_of(evaluator, s.plan.strategy, scored(evaluator, s.plan.strategy));
   result.kind = kind_of_plan(s.graph, s.plan.strategy, s.plan.options, s.topology);
   result.recipe = s.plan.recipe.empty() ? result.kind : s.plan.recipe;
   if (request_.noise) result.objective_s = seconds(noisy_time(evaluator, s.plan.strategy));
