@@ -8,29 +8,12 @@ import subprocess
 import warnings
 from dataclasses import dataclass
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
 
 from . import errors
 
-if TYPE_CHECKING:
-    from .inputs import Model, Plan, Topology
-
 #: A path of a file or folder.
 PathLike = Union[str, os.PathLike[str]]
-#: A number, or text with a unit such as "15T" or "30 s".
-Number = Union[int, float, str]
-ModelLike = Union[str, os.PathLike[str], "Model"]
-TopologyLike = Union[str, os.PathLike[str], "Topology"]
-PlanLike = Union[str, os.PathLike[str], "Plan"]
-Plans = Union[PlanLike, Sequence[PlanLike]]
-#: One value or several.
-Texts = Union[str, Sequence[str]]
-#: One path or several.
-Paths = Union[PathLike, Sequence[PathLike]]
-#: "layers=2", several of them, or {"layers": 2}.
-Settings = Union[str, Sequence[str], Mapping[str, object]]
-#: "nodes=1,2", several of them, or {"nodes": [1, 2]}.
-Axes = Union[str, Sequence[str], Mapping[str, object]]
 
 INTERRUPTED = 130  # an exit status
 

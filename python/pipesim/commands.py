@@ -8,20 +8,8 @@ from __future__ import annotations
 
 from typing import Optional, Union
 
-from .calling import (
-    Axes,
-    ModelLike,
-    Number,
-    PathLike,
-    Paths,
-    PlanLike,
-    Plans,
-    ProgressCallback,
-    Settings,
-    Texts,
-    TopologyLike,
-    call,
-)
+from .calling import PathLike, ProgressCallback, call
+from .keywords import Axes, ModelLike, Number, Paths, PlanLike, Plans, Settings, Texts, TopologyLike
 from .results import Accuracy, Calibration, Comparison, Execution, Export, Figures, PlanAnswers, SearchResult, Simulation, Study
 
 __all__ = ["simulate", "search", "whatif", "whatif_plan", "whatif_figures", "compare", "accuracy", "calibrate", "execute", "export"]

@@ -9,7 +9,7 @@ import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Tuple, Union
 
-from .calling import PathLike, Settings, compiled, settings_of
+from .calling import PathLike, call, compiled, settings_of
 from .html import page, significant, table
 from .errors import InputError
 
@@ -317,13 +317,9 @@ class TopologyPreset:
 
 def models() -> List[ZooModel]:
     """The models that pipesim knows by name."""
-    from .calling import call
-
     return [ZooModel(**model) for model in call("models", {}).document["models"]]
 
 
 def topologies() -> List[TopologyPreset]:
     """The topologies that pipesim knows by name."""
-    from .calling import call
-
     return [TopologyPreset(**preset) for preset in call("topologies", {}).document["topologies"]]

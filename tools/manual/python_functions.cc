@@ -219,9 +219,8 @@ std::string python_functions() {
       "\"\"\"\n\n"
       "from __future__ import annotations\n\n"
       "from typing import Optional, Union\n\n"
-      "from .calling import (\n    Axes,\n    ModelLike,\n    Number,\n    PathLike,\n    Paths,\n    "
-      "PlanLike,\n    Plans,\n"
-      "    ProgressCallback,\n    Settings,\n    Texts,\n    TopologyLike,\n    call,\n)\n"
+      "from .calling import PathLike, ProgressCallback, call\n"
+      "from .keywords import Axes, ModelLike, Number, Paths, PlanLike, Plans, Settings, Texts, TopologyLike\n"
       "from .results import {}\n\n"
       "__all__ = [{}]\n",
       fmt::join(results, ", "), fmt::join(names, ", "));
