@@ -111,11 +111,12 @@ py::dict call_command(const std::string& name, const std::vector<std::string>& w
     try {
       if (PyErr_CheckSignals() != 0) throw py::error_already_set();
       if (!now || progress.is_none()) return false;
-      return py::bool_(progress(now->text, now->share, now->best_time_s) == Py_True).cast<bool>();
+      progress(now->text, now->share, now->best_time_s);
     } catch (py::error_already_set& error) {
-      raised.emplace(std::move(error));
+      if (!error.matches(PyExc_StopIteration)) raised.emplace(std::move(error));
       return true;
     }
+    return false;
   };
   {
     const py::gil_scoped_release unlocked;

@@ -30,8 +30,7 @@ class Progress:
         return self.text
 
 
-#: Called about ten times a second. What it raises ends the call; where it returns True, the call ends with the
-#: results so far.
+#: Called about ten times a second. What it raises ends the call; StopIteration ends it with the results so far.
 ProgressCallback = Callable[[Progress], object]
 
 

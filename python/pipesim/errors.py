@@ -26,7 +26,7 @@ class InternalError(Error, RuntimeError):
 
 
 class Interrupted(Error):
-    """The call was asked to end before it had a result: a progress callback returned True."""
+    """The call was asked to end before it had a result: a progress callback raised StopIteration."""
 
 
 class Notice(UserWarning):

@@ -327,12 +327,23 @@ def test_notes_are_warnings(tmp_path):
 LONG = {"model": "alexnet", "topology": "p100-4x4", "algorithm": "mcmc", "seconds": 600}
 
 
+def stop(now):
+    raise StopIteration
+
+
+def stop_after_the_first(now):
+    if now.share > 0:
+        raise StopIteration
+
+
 def test_progress_is_told_and_may_end_a_search():
     told = []
 
     def enough(now):
         told.append(now)
-        return now.best_time_s is not None and len(told) >= 3
+        if now.best_time_s is not None and len(told) >= 3:
+            raise StopIteration
+        return True  # as tqdm's update() does
 
     r = pipesim.search(**LONG, progress=enough)
     assert len(told) >= 3 and "proposals" in str(told[-1])
@@ -345,7 +356,7 @@ def test_progress_may_end_a_study(tmp_path):
     study = tmp_path / "study.json"
     options = dict(model="gpt3-1.3b", topology="dgx-a100:8", recipe="tp2", batch=512, output=study)
     vary = {"inter_node.bandwidth": [f"{x}Gb/s" for x in range(1, 3001)]}
-    part = pipesim.whatif(**options, vary=vary, progress=lambda now: now.share > 0)
+    part = pipesim.whatif(**options, vary=vary, progress=stop_after_the_first)
     assert 0 < len(part.points) < 3000 and not part.complete
     assert json.loads(study.read_text())["pipesim_study"] == 1
 
@@ -360,7 +371,7 @@ def test_what_progress_raises_ends_a_search():
 
 def test_ended_without_a_result():
     with pytest.raises(pipesim.Interrupted):
-        pipesim.search(model="llama3-70b", topology="dgx-h100:64", batch=2048, algorithm="recipes", progress=lambda now: True)
+        pipesim.search(model="llama3-70b", topology="dgx-h100:64", batch=2048, algorithm="recipes", progress=stop)
 
 
 @pytest.mark.parametrize(
