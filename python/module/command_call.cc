@@ -1,10 +1,14 @@
 #include "python/module/command_call.h"
 
+#include <fmt/format.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <limits>
+#include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -35,22 +39,23 @@ class CommandCall final : public Caller {
   }
   [[nodiscard]] bool stop_requested() const override { return stop_; }
 
-  // Returns when the command has ended. `meanwhile` is called now and then; true asks the command to end.
-  template <class Meanwhile>
-  void run(Meanwhile meanwhile) {
-    std::thread worker([this] { work(); });
-    for (;;) {
-      constexpr std::chrono::milliseconds kBetween{20};
-      std::optional<Progress> progress;
-      {
-        std::unique_lock lock(mutex_);
-        if (ended_.wait_for(lock, kBetween, [this] { return done_; })) break;
-        progress = std::exchange(progress_, {});
-      }
-      if (meanwhile(progress)) stop_ = true;
-    }
-    worker.join();
+  // Begins, on a thread that keeps the call alive until the command has ended.
+  static void begin(const std::shared_ptr<CommandCall>& call) {
+    std::thread([call] { call->work(); }).detach();
   }
+  // Waits a moment; true when the command has ended. Else what was told meanwhile is in `progress`.
+  bool ended(std::optional<Progress>& progress) {
+    constexpr std::chrono::milliseconds kBetween{20};
+    std::unique_lock lock(mutex_);
+    if (ended_.wait_for(lock, kBetween, [this] { return done_; })) return true;
+    progress = std::exchange(progress_, {});
+    return false;
+  }
+  void wait() {
+    std::unique_lock lock(mutex_);
+    ended_.wait(lock, [this] { return done_; });
+  }
+  void stop() { stop_ = true; }
 
   // After run().
   [[nodiscard]] py::dict result() const {
@@ -58,10 +63,10 @@ class CommandCall final : public Caller {
     py::dict result;
     result["status"] = status_;
     result["document"] = document_ ? to_python(*document_) : py::none();
-    result["plan"] = plan_ ? py::object(py::str(*plan_)) : py::none();
+    result["plan"] = plan_ ? py::object(utf8(*plan_)) : py::none();
     result["stopped"] = stop_.load();
-    result["messages"] = err_.str();
-    result["text"] = out_.str();
+    result["messages"] = utf8(err_.str());
+    result["text"] = utf8(out_.str());
     return result;
   }
 
@@ -99,31 +104,83 @@ class CommandCall final : public Caller {
   std::optional<Progress> progress_;  // the latest that was not told
 };
 
+// The interpreter is at its end, where no other thread gets its lock any more.
+bool interpreter_ends() { return _Py_IsFinalizing() != 0; }
+
+// As Python does with its own threads then: this one never returns.
+[[noreturn]] void end_with_interpreter(CommandCall& call) {
+  call.stop();
+  call.wait();
+  for (;;) pause();
+}
+
+// Lets Python know of a command that runs, and hears whether it is to end.
+class Listener {
+ public:
+  Listener(std::string command, py::object progress)
+      : command_(std::move(command)), progress_(std::move(progress)), began_(Clock::now()), told_(began_) {}
+
+  // Whether the command is to end.
+  bool hears(const std::optional<Progress>& now) {
+    if (interpreter_ends()) return false;
+    const py::gil_scoped_acquire locked;
+    try {
+      if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+      if (!ends_) tell(now);
+    } catch (py::error_already_set& error) {
+      again_ = ends_;
+      ends_ = true;
+      if (!error.matches(PyExc_StopIteration)) raised_.emplace(std::move(error));
+    }
+    return ends_;
+  }
+  // Ctrl-C was pressed again: the command goes on alone until it notices.
+  [[nodiscard]] bool gives_up() const { return again_; }
+  // With the interpreter's lock.
+  void raise() {
+    if (raised_) throw std::move(*raised_);
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  // Commands that do not tell how far they are show at least that they run.
+  void tell(const std::optional<Progress>& now) {
+    constexpr std::chrono::milliseconds kSilence{200};
+    if (progress_.is_none() || (!now && Clock::now() < told_ + kSilence)) return;
+    told_ = Clock::now();
+    if (now) {
+      progress_(utf8(now->text), now->share, now->best_time_s);
+    } else {
+      const std::chrono::duration<double> running = told_ - began_;
+      progress_(utf8(fmt::format("{}: {:.1f} s", command_, running.count())), py::none(), py::none());
+    }
+  }
+
+  std::string command_;
+  py::object progress_;
+  Clock::time_point began_, told_;
+  bool ends_ = false, again_ = false;
+  std::optional<py::error_already_set> raised_;
+};
+
 }  // namespace
 
 py::dict call_command(const std::string& name, const std::vector<std::string>& words,
                       const py::object& progress) {
-  CommandCall call(command_named(name), words);
-  std::optional<py::error_already_set> raised;
-  const auto meanwhile = [&](const std::optional<Progress>& now) {
-    if (raised) return true;
-    const py::gil_scoped_acquire locked;
-    try {
-      if (PyErr_CheckSignals() != 0) throw py::error_already_set();
-      if (!now || progress.is_none()) return false;
-      progress(now->text, now->share, now->best_time_s);
-    } catch (py::error_already_set& error) {
-      if (!error.matches(PyExc_StopIteration)) raised.emplace(std::move(error));
-      return true;
-    }
-    return false;
-  };
+  const auto call = std::make_shared<CommandCall>(command_named(name), words);
+  CommandCall::begin(call);
+  Listener listener(name, progress);
   {
     const py::gil_scoped_release unlocked;
-    call.run(meanwhile);
+    std::optional<Progress> now;
+    while (!call->ended(now)) {
+      if (listener.hears(now)) call->stop();
+      if (listener.gives_up()) break;
+      if (interpreter_ends()) end_with_interpreter(*call);
+    }
   }
-  if (raised) throw std::move(*raised);
-  return call.result();
+  listener.raise();
+  return call->result();
 }
 
 }  // namespace pipesim

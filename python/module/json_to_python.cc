@@ -6,10 +6,15 @@
 namespace pipesim {
 namespace py = pybind11;
 
+py::str utf8(std::string_view text) {
+  return py::reinterpret_steal<py::str>(
+      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
+}
+
 py::object to_python(const nlohmann::ordered_json& json) {
   if (json.is_object()) {
     py::dict dict;
-    for (const auto& [key, value] : json.items()) dict[py::str(key)] = to_python(value);
+    for (const auto& [key, value] : json.items()) dict[utf8(key)] = to_python(value);
     return dict;
   }
   if (json.is_array()) {
@@ -17,7 +22,7 @@ py::object to_python(const nlohmann::ordered_json& json) {
     for (const auto& value : json) list.append(to_python(value));
     return list;
   }
-  if (json.is_string()) return py::str(json.get_ref<const std::string&>());
+  if (json.is_string()) return utf8(json.get_ref<const std::string&>());
   if (json.is_boolean()) return py::bool_(json.get<bool>());
   if (json.is_number_unsigned()) return py::int_(json.get<std::uint64_t>());
   if (json.is_number_integer()) return py::int_(json.get<std::int64_t>());

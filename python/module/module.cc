@@ -10,10 +10,12 @@
 #include "models/model_json.h"
 #include "models/onnx/onnx_writer.h"
 #include "python/module/command_call.h"
+#include "python/module/json_to_python.h"
 #include "python/module/needs_execution.h"
 #include "sim/base/errors.h"
 #include "sim/base/files.h"
 #include "sim/base/out_of_memory.h"
+#include "tools/cli/command.h"
 #include "tools/cli/version.h"
 #include "tools/commands/model_work.h"
 #include "tools/inputs/model_and_topology.h"
@@ -26,7 +28,7 @@ namespace py = pybind11;
 
 // A class of pipesim/errors.py, for errors of this kind.
 void raise(const char* name, const std::exception& error) {
-  PyErr_SetString(py::module_::import("pipesim.errors").attr(name).ptr(), error.what());
+  PyErr_SetObject(py::module_::import("pipesim.errors").attr(name).ptr(), utf8(error.what()).ptr());
 }
 
 void translate(std::exception_ptr thrown) {
@@ -47,6 +49,15 @@ void translate(std::exception_ptr thrown) {
 
 OperatorGraph opened_model(const std::string& text, const std::vector<std::string>& settings) {
   return open_model(model_of_config(with_settings(text, settings)));
+}
+
+// What each option of a command takes: its argument ("" for a flag), whether it may stand without it, and
+// whether it may be given several times.
+py::dict options_of(const std::string& command) {
+  py::dict options;
+  for (const Option& option : command_named(command).options)
+    options[py::str(option.name)] = py::make_tuple(option.argument, !option.implied.empty(), option.repeated);
+  return options;
 }
 
 py::list operators_of(const OperatorGraph& graph) {
@@ -85,6 +96,10 @@ PYBIND11_MODULE(_pipesim, m) {
   pybind11::register_exception<NeedsExecution>(m, "NeedsExecution");
 
   m.def("version", &version_text);
+  m.def("options_of", &options_of, arg("command"));
+  m.def(
+      "write_file", [](const std::string& file, const std::string& text) { write_file(file, text); },
+      arg("file"), arg("text"));
   m.def("call_command", &call_command, arg("name"), arg("words"), arg("progress"));
 
   pybind11::class_<OperatorGraph>(m, "OperatorGraph")

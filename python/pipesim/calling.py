@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import numbers
 import os
 import subprocess
 import warnings
 from dataclasses import dataclass
+from decimal import Decimal
 from types import ModuleType
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Union
 
 from . import errors
 
@@ -60,53 +62,84 @@ def compiled() -> ModuleType:
 
 def text_of(value: object) -> str:
     """As an option's value is written."""
-    if isinstance(value, os.PathLike):
-        return str(os.fspath(value))
     as_text = getattr(value, "_as_option", None)
     if as_text is not None:
         return str(as_text())
-    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+    if isinstance(value, (str, bytes, os.PathLike)):
+        return os.fsdecode(value)
+    if isinstance(value, bool) or not isinstance(value, (numbers.Real, Decimal)):
+        raise TypeError(f"found {value!r} of type {type(value).__name__}, allowed: text, a number, a path, or an object of pipesim")
+    if isinstance(value, numbers.Integral):
         return str(int(value))
-    if isinstance(value, (str, int, float)):
-        return str(value)
-    raise TypeError(f"found {value!r}, allowed: text, a number, a path, or an object of pipesim")
+    number = float(value)
+    return str(int(number)) if number.is_integer() and abs(number) < 1e15 else repr(number)
 
 
-def settings_of(values: Mapping[str, object]) -> List[str]:
-    """{"nodes": [1, 2]} as ["nodes=1,2"]."""
-    return [f"{key}={','.join(text_of(one) for one in several(value))}" for key, value in values.items()]
+def several(value: object) -> List[object]:
+    """The values of a list, a set, an array, and so on; another value alone."""
+    alone = (str, bytes, os.PathLike, Mapping)
+    return list(value) if isinstance(value, Iterable) and not isinstance(value, alone) else [value]
 
 
-def several(value: object) -> Sequence[object]:
-    """The values of a list or a tuple; another value alone."""
-    return value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
+def settings_of(values: Mapping[Any, object]) -> List[str]:
+    """{"nodes": [1, 2]} as ["nodes=1,2"]; where a value has commas, semicolons stand between them."""
+    texts = []
+    for key, value in values.items():
+        listed = isinstance(value, Iterable) and not isinstance(value, (str, bytes, os.PathLike, Mapping))
+        parts = [text_of(one) for one in several(value)]
+        if not listed or all("," not in part for part in parts):
+            texts.append(f"{key}={','.join(parts)}")
+        elif any(";" in part for part in parts):
+            raise TypeError(f"{key}: found {parts}, allowed: values with commas, or values with semicolons, but not both")
+        else:
+            texts.append(f"{key}={';'.join(parts)}" + (";" if len(parts) == 1 else ""))
+    return texts
 
 
-def words_of(options: Mapping[str, object]) -> List[str]:
-    """Options as the words of a command line. None and False are left out."""
+#: Units of plain numbers, by what an option takes.
+UNITS = {"TIME": " s", "SIZE": " B", "MARGIN": " B"}
+
+
+def word_of(name: str, argument: str, value: object) -> str:
+    """A value of an option that takes `argument`."""
+    if isinstance(value, Mapping):
+        raise TypeError("found a dict, allowed: text, a path, or an object; pipesim.Model(…) makes a model of a dict")
+    text = text_of(value)
+    is_number = isinstance(value, (numbers.Real, Decimal))
+    return f"--{name}={text}" + (UNITS.get(argument, "") if is_number else "")
+
+
+def words_of(command: str, options: Mapping[str, object]) -> List[str]:
+    """Options as the words of a command line; None is left out."""
+    known = compiled().options_of(command)
     words: List[str] = []
-    for name, value in options.items():
-        option = "--" + name.rstrip("_").replace("_", "-")
-        if value is None or value is False:
+    for keyword, value in options.items():
+        name = keyword.rstrip("_").replace("_", "-")
+        argument, may_stand_alone, repeated = known[name]
+        if value is None or (value is False and (not argument or may_stand_alone)):
             continue
-        if value is True:
-            words.append(option)
-            continue
-        if isinstance(value, Mapping):
-            value = settings_of(value)
-        for one in several(value):
-            try:
-                words.append(f"{option}={text_of(one)}")
-            except TypeError as error:
-                raise TypeError(f"{name}: {error}") from None
+        try:
+            if not argument and not isinstance(value, bool):
+                raise TypeError(f"found {value!r} of type {type(value).__name__}, allowed: True or False")
+            if value is True and (not argument or may_stand_alone):
+                words.append(f"--{name}")
+            elif repeated and isinstance(value, Mapping):
+                words += [f"--{name}={setting}" for setting in settings_of(value)]
+            elif repeated:
+                words += [word_of(name, argument, one) for one in several(value)]
+            else:
+                words.append(word_of(name, argument, value))
+        except TypeError as error:
+            raise TypeError(f"{keyword}: {error}") from None
     return words
 
 
 def execution_program() -> str:
     """The program that runs plans on devices: PIPESIM_EXECUTION, or where it was built or installed."""
     built = os.path.join(os.path.dirname(compiled().__file__ or ""), os.pardir, "pipesim-execution")
-    for path in (os.environ.get("PIPESIM_EXECUTION"), os.path.normpath(built), "/usr/libexec/pipesim/pipesim-execution"):
-        if path and os.access(path, os.X_OK):
+    named = os.environ.get("PIPESIM_EXECUTION")
+    for path in [named] if named else [os.path.normpath(built), "/usr/libexec/pipesim/pipesim-execution"]:
+        if os.path.isfile(path) and os.access(path, os.X_OK):
             return path
     raise errors.DeviceError(
         "the program pipesim-execution, which runs plans on devices, is not there; `tools/pipesim devices` builds "
@@ -120,11 +153,20 @@ ERRORS = {1: errors.InputError, 2: errors.UsageError, 3: errors.DeviceError, 70:
 
 def run_program(command: str, words: List[str]) -> Dict[str, Any]:
     """The same as the compiled part's call_command, of what runs plans on devices. Progress is not told."""
-    ran = subprocess.run([execution_program(), command, *words], capture_output=True, text=True)
+    program = execution_program()
+    try:
+        ran = subprocess.run(
+            [program, command, *words], capture_output=True, encoding="utf-8", errors="replace"
+        )
+    except OSError as error:
+        raise errors.DeviceError(f"can't start {program}: {error.strerror}") from None
     if ran.returncode not in (0, INTERRUPTED) and not (ran.returncode == 1 and ran.stdout):
         line = ran.stderr.strip().removeprefix("pipesim: ")
         raise ERRORS.get(ran.returncode, errors.DeviceError)(line or f"{command}: ended with status {ran.returncode}")
-    document = json.loads(ran.stdout) if ran.stdout else None
+    try:
+        document = json.loads(ran.stdout)
+    except ValueError:
+        raise errors.DeviceError(f"{program}: is not pipesim-execution: it printed no JSON") from None
     return {"status": ran.returncode, "document": document, "plan": None, "stopped": False, "messages": ran.stderr}
 
 
@@ -140,9 +182,14 @@ def call(command: str, options: Dict[str, object], *flags: str) -> Answer:
         told = lambda *now: call_back(Progress(*now))  # noqa: E731
     elif progress is not None:
         raise TypeError(f"progress: found {progress!r}, allowed: a function of a Progress")
-    words = words_of(options) + [f"--{flag}" for flag in ("json", *flags)]
+    words = words_of(command, options) + [f"--{flag}" for flag in ("json", *flags)]
+    if options.get("output") is not None and getattr(options.get("model"), "is_temporary", False):
+        raise errors.UsageError(
+            "output: the model was made of a dict, which a plan file can't name; write it with Model.save(), and "
+            "open that file"
+        )
     try:
-        given = compiled().call_command(command, words, told)
+        given = compiled().call_command(command, [os.fsencode(word) for word in words], told)
     except compiled().NeedsExecution:
         given = run_program(command, words)
     messages = given["messages"]
@@ -150,5 +197,5 @@ def call(command: str, options: Dict[str, object], *flags: str) -> Answer:
         raise errors.Interrupted(messages.strip() or f"{command}: ended before it had a result")
     if given["status"] == 0 and not given["stopped"]:
         for line in messages.splitlines():
-            warnings.warn(line.removeprefix("pipesim: "), errors.Notice, stacklevel=3)
+            warnings.warn(line.removeprefix("pipesim: ").removeprefix("note: "), errors.Notice, stacklevel=3)
     return Answer(given["status"], given["document"], given["plan"], messages, given["stopped"])

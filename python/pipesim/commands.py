@@ -214,10 +214,6 @@ def search(
     report says so: baselines may have no score, planners give their best plan so far, and a plan with many
     tasks gets a short report.
 
-    Ctrl-C (SIGINT or SIGTERM) ends the search, not the program. The best plan so far is reported and written
-    with exit status 0; without any plan the status is 130. A second Ctrl-C ends the program at once. A chart
-    shows how the best time fell, over wall time, or over proposals where they alone are the budget.
-
     The report first says why the plan is faster than the best baseline: which operators gain most, what
     changed for them, and where the time of an iteration goes. Tables at the end give the figures of both
     plans and the operators whose split changed. The time on links of an operator is summed over links; it
@@ -865,11 +861,6 @@ def compare(
     iteration time, what the critical path consists of, and the memory of the fullest device, or why the plan
     does not fit.
 
-    With execute it also runs the plans that fit, in turns, on the backend, and other plans that plan and
-    random name. It shows predicted and measured times side by side, how well the predicted order agrees with
-    the measured one (Spearman's rank correlation), and how much slower the plan predicted best is than the
-    one measured best.
-
     Args:
         model: NAME, NAME:key=value,…, or FILE.json, .onnx or .txt. `pipesim models` lists the names, and
             `pipesim models NAME` the keys of a model. FILE.json is a model file; `pipesim models NAME --json`
@@ -1235,11 +1226,6 @@ def execute(
     Iterations in which the system took a core away are counted and left out. Where the host is not quiet, no
     prediction error is reported.
 
-    With backend cuda the devices are NVIDIA GPUs, or, with virtual_devices, equal parts of one GPU. Processes
-    may come from mpirun, torchrun or srun. Times are measured on the GPU. Without a driver the exit status is
-    3. emulate_links makes transfers and collectives between virtual devices take at least as long as on the
-    topology's links.
-
     Emulated devices take as long as predicted and compute nothing. They test the order and the messages of
     plans for any number of devices, and show the effect of a slow device.
 
@@ -1343,7 +1329,7 @@ def execute(
         progress: a function that is called with a Progress; it may end the call.
 
     Returns:
-        Measured and predicted times. With check, a wrong plan is an error.
+        Measured and predicted times. With check, a plan that computes something else is an error.
     """
     return Execution._of(call("execute", locals()))
 

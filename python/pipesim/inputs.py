@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import json
 import os
 import tempfile
-import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Tuple, Union
 
@@ -19,27 +20,30 @@ if TYPE_CHECKING:
 
 
 def written(path: PathLike, text: str) -> None:
-    """To a temporary name first, so that nothing is lost where writing fails."""
-    path = os.fspath(path)
-    folder = os.path.dirname(path) or "."
-    try:
-        with tempfile.NamedTemporaryFile("w", dir=folder, delete=False, encoding="utf-8") as file:
-            file.write(text)
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(file.name, 0o666 & ~mask)
-        os.replace(file.name, path)
-    except OSError as error:
-        raise InputError(f"{path}: can't be written: {error.strerror}") from None
+    """InputError where that fails; then a file that was there is as it was."""
+    compiled().write_file(os.fsencode(path), text)
 
 
-def kept_file(owner: object, text: str, suffix: str) -> str:
-    """A file that commands read, as long as its owner is there."""
+#: Files of this process for commands to read, with the process that made them: a fork must not remove its parent's.
+_kept: Dict[str, int] = {}
+
+
+def kept_file(text: str, suffix: str) -> str:
+    """A file that commands read, until Python ends."""
+    if not _kept:
+        atexit.register(remove_kept_files)
     descriptor, path = tempfile.mkstemp(prefix="pipesim-", suffix=suffix)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(text)
-    weakref.finalize(owner, os.unlink, path)
+    _kept[path] = os.getpid()
     return path
+
+
+def remove_kept_files() -> None:
+    for path, process in _kept.items():
+        if process == os.getpid():
+            with contextlib.suppress(OSError):
+                os.unlink(path)
 
 
 @dataclass(frozen=True)
@@ -54,19 +58,22 @@ class OperatorInfo:
 
 
 class Model:
-    """A model, opened once.
+    """A model.
 
     Args:
         source: what `model=` takes as text: a model of the zoo with options ("llama3-8b:batch=8"), a model file
             (.json), an ONNX file, a config.json of Hugging Face; or a dict, as `pipesim.capture.capture` makes it.
+            Functions read a file again when they are called.
         **settings: options of the model, such as batch=8.
     """
 
     def __init__(self, source: Union[str, os.PathLike[str], Mapping[str, Any]], **settings: object) -> None:
         if isinstance(source, Mapping):
-            text = kept_file(self, json.dumps(source), ".model.json")
-        else:
+            text = kept_file(json.dumps(source), ".model.json")
+        elif isinstance(source, (str, os.PathLike)):
             text = os.fspath(source)
+        else:
+            raise TypeError(f"found a {type(source).__name__}, allowed: a name, a file, or a dict of a model file")
         texts = settings_of(settings)
         #: how the model is named to commands
         self.text: str = compiled().model_text(text, texts)
@@ -75,6 +82,11 @@ class Model:
     @property
     def name(self) -> str:
         return self._graph.name
+
+    @property
+    def is_temporary(self) -> bool:
+        """Made of a dict: files of plans can't name it, since it ends with Python."""
+        return self.text.partition(":")[0] in _kept
 
     @property
     def batch(self) -> int:
@@ -126,6 +138,9 @@ class Model:
     def _as_option(self) -> str:
         return self.text
 
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return (Model, (json.loads(self.to_json()),)) if self.is_temporary else (Model, (self.text,))
+
     def __repr__(self) -> str:
         return f"Model({self.text!r})"
 
@@ -158,13 +173,15 @@ class Device:
 
 
 class Topology:
-    """Devices and their links, opened once.
+    """Devices and their links.
 
     Args:
         source: what `topology=` takes as text: a preset ("dgx-h100:4", "dgx-h100:gpus=4"), or a file.
     """
 
     def __init__(self, source: PathLike) -> None:
+        if not isinstance(source, (str, os.PathLike)):
+            raise TypeError(f"found a {type(source).__name__}, allowed: a name or a file")
         #: how the topology is named to commands
         self.text: str = os.fspath(source)
         self._topology: _pipesim.Topology = compiled().Topology(self.text)
@@ -203,6 +220,9 @@ class Topology:
     def _as_option(self) -> str:
         return self.text
 
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return (Topology, (self.text,))
+
     def __repr__(self) -> str:
         return f"Topology({self.text!r})"
 
@@ -225,7 +245,7 @@ class Plan:
     def __init__(self, path: PathLike) -> None:
         path = os.fspath(path)
         try:
-            with open(path, encoding="utf-8") as file:
+            with open(path, encoding="utf-8-sig") as file:
                 text = file.read()
         except OSError as error:
             raise InputError(f"{path}: can't be read: {error.strerror}") from None
@@ -249,6 +269,9 @@ class Plan:
             raise InputError(f"{path or 'plan'}: is no JSON: {error}") from None
         if not isinstance(document, dict) or "pipesim_plan" not in document:
             raise InputError(f'{path or "plan"}: has no "pipesim_plan", allowed: a plan file')
+        for key in ("model", "topology"):
+            if not isinstance(document.get(key), str):
+                raise InputError(f'{path or "plan"}: has no "{key}", allowed: a plan file')
         self._document: Dict[str, Any] = document
 
     @property
@@ -271,20 +294,31 @@ class Plan:
         return self._text
 
     def save(self, path: PathLike) -> None:
-        """Writes a plan file."""
+        """Writes a plan file. InputError where the model was made of a dict, which no file can name."""
+        if self.model.partition(":")[0] in _kept:
+            raise InputError(
+                f"{os.fspath(path)}: the plan's model was made of a dict, which a plan file can't name; write it with "
+                "Model.save(), and plan with that file"
+            )
         written(path, self._text)
 
     def _as_option(self) -> str:
         # The file may have changed since it was read.
-        if getattr(self, "_kept", None) is None:
-            self._kept = kept_file(self, self._text, ".plan.json")
-        return self._kept
+        if self._path is not None:
+            with contextlib.suppress(OSError, UnicodeDecodeError), open(self._path, encoding="utf-8-sig") as file:
+                if file.read() == self._text:
+                    return self._path
+        self._path = kept_file(self._text, ".plan.json")
+        return self._path
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return (Plan.from_json, (self._text,))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Plan) and self._document == other._document
 
     def __hash__(self) -> int:
-        return hash(self._text)
+        return hash(json.dumps(self._document, sort_keys=True))
 
     def __repr__(self) -> str:
         return f"<Plan {self.recipe!r} of {self.model} on {self.topology}>"

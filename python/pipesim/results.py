@@ -78,10 +78,11 @@ class Simulation:
     fits: bool  #: into memory
     infeasible: Optional[str]  #: why the plan does not fit
     hints: Tuple[str, ...]  #: what to try where it does not fit
+    in_full: bool  #: else a search had no time to simulate all, and what follows is empty or None where it is not known
     peak_memory_bytes: Dict[str, int] = field(repr=False)  #: by device, as are
     compute_s: Dict[str, float] = field(repr=False)
     communication_s: Dict[str, float] = field(repr=False)
-    critical_path: CriticalPath
+    critical_path: Optional[CriticalPath]
     communication: Dict[str, Communication]  #: by cause: "tensor", "data", "pipeline", …
     stages: Tuple[Stage, ...]  #: of a pipeline
     idle: Optional[float]  #: share of the time in which a pipeline's devices do not compute
@@ -96,7 +97,7 @@ class Simulation:
     @classmethod
     def _of_document(cls, d: Dict[str, Any], plan: Optional[str]) -> Simulation:
         path = d["critical_path"]
-        by_cause = d.get("communication_by_cause", {}).get("mean", {}).get("by_cause", {})
+        by_cause = (d.get("communication_by_cause") or {}).get("mean", {}).get("by_cause", {})
         pipeline = d.get("pipeline", {})
         return cls(
             model=d.get("model", ""),
@@ -111,10 +112,12 @@ class Simulation:
             fits=d["fits"],
             infeasible=d.get("infeasible"),
             hints=tuple(d.get("hints", ())),
-            peak_memory_bytes=d["peak_memory_bytes"],
-            compute_s=d["compute_s"],
-            communication_s=d["communication_s"],
-            critical_path=CriticalPath(path["compute"], path["host"], path["communication"], path["waiting"]),
+            in_full=d.get("simulated_in_full", True),
+            peak_memory_bytes=dict(d["peak_memory_bytes"] or {}),
+            compute_s=dict(d["compute_s"] or {}),
+            communication_s=dict(d["communication_s"] or {}),
+            critical_path=path
+            and CriticalPath(path["compute"], path["host"], path["communication"], path["waiting"]),
             communication={cause: Communication(**times) for cause, times in by_cause.items()},
             stages=tuple(Stage(**stage) for stage in pipeline.get("stages", ())),
             idle=pipeline.get("idle"),
@@ -124,9 +127,9 @@ class Simulation:
         )
 
     @property
-    def most_memory_bytes(self) -> int:
+    def most_memory_bytes(self) -> Optional[int]:
         """The peak of the fullest device."""
-        return max(self.peak_memory_bytes.values())
+        return max(self.peak_memory_bytes.values(), default=None)
 
     def to_pandas(self) -> pandas.DataFrame:
         """A row for each device."""
@@ -135,8 +138,8 @@ class Simulation:
                 {
                     "device": device,
                     "peak_memory_bytes": memory,
-                    "compute_s": self.compute_s[device],
-                    "communication_s": self.communication_s[device],
+                    "compute_s": self.compute_s.get(device),
+                    "communication_s": self.communication_s.get(device),
                 }
                 for device, memory in self.peak_memory_bytes.items()
             ]
@@ -185,6 +188,7 @@ class RatedPlan:
     name: str
     iteration_time_s: Optional[float]  #: None: it was not scored
     infeasible: Optional[str]  #: why it does not fit
+    not_scored: Optional[str]  #: why it has no time
 
 
 @dataclass(frozen=True)
@@ -251,11 +255,11 @@ class SearchResult:
 
 
 def rated_plan(row: Mapping[str, Any]) -> RatedPlan:
-    return RatedPlan(row["name"], row.get("iteration_time_s"), row.get("infeasible", row.get("not_scored")))
+    return RatedPlan(row["name"], row.get("iteration_time_s"), row.get("infeasible"), row.get("not_scored"))
 
 
 def rated_table(plans: Sequence[RatedPlan]) -> str:
-    rows = [(p.name, duration(p.iteration_time_s), p.infeasible) for p in plans]
+    rows = [(p.name, duration(p.iteration_time_s), p.infeasible or p.not_scored) for p in plans]
     return table(("plan", "iteration", "does not fit"), rows)
 
 
@@ -654,7 +658,8 @@ class Execution:
     devices: int  #: that do anything
     measured_s: float  #: the median of iterations
     predicted_s: float
-    error: float  #: (predicted - measured) / measured
+    error: Optional[float]  #: (predicted - measured) / measured; None where the host was not quiet
+    not_quiet: Optional[str]  #: why times can't be relied on
     loss: Tuple[float, ...]  #: by step, where the model has a scalar result
     equal: Optional[bool]  #: to the unsplit model, as far as rounding allows; None without check=True
     document: Dict[str, Any] = field(repr=False)  #: everything, as `execute --json` prints it
@@ -670,7 +675,8 @@ class Execution:
             devices=d["devices"],
             measured_s=d["measured_s"]["median"],
             predicted_s=d["predicted_s"],
-            error=d["predicted_s"] / d["measured_s"]["median"] - 1,
+            error=d.get("error") if not d.get("not_quiet") else None,
+            not_quiet=d.get("not_quiet"),
             loss=tuple(d.get("loss", ())),
             equal=all(check["equal"] for check in checks) if checks else None,
             document=d,

@@ -1,12 +1,15 @@
 """import pipesim: functions beside the command line, errors, interrupts, HTML, stubs."""
 
 import ast
+import copy
+import decimal
 import html.parser
 import inspect
 import json
 import math
 import os
 import pathlib
+import pickle
 import re
 import signal
 import subprocess
@@ -183,12 +186,50 @@ def test_a_model_out_of_a_document_and_into_onnx(tmp_path):
     document = json.loads(pipesim.Model("gpt2").to_json())
     model = pipesim.Model(document)
     assert model.parameters == pipesim.Model("gpt2").parameters
-    file = pathlib.Path(model.text)
+    assert model.is_temporary
     assert pipesim.simulate(model=model, topology="dgx-h100:1", baseline="data-parallel").iteration_time_s > 0
     model.save(tmp_path / "gpt2.onnx")
     assert pipesim.Model(f"{tmp_path / 'gpt2.onnx'}").parameters == model.parameters
+    assert pickle.loads(pickle.dumps(model)).fingerprint == model.fingerprint
+
+
+def test_plans_of_a_document(tmp_path):
+    model = pipesim.Model(json.loads(pipesim.Model("lenet").to_json()))
+    found = pipesim.search(model=model, topology="cpu:2", algorithm="mcmc", proposals=50)
     del model
-    assert not file.exists()
+    assert pipesim.simulate(plan=found.plan).iteration_time_s == found.simulation.iteration_time_s
+    with pytest.raises(pipesim.InputError, match="the plan's model was made of a dict"):
+        found.plan.save(tmp_path / "x.plan.json")
+    document = pipesim.Model(json.loads(pipesim.Model("lenet").to_json()))
+    with pytest.raises(pipesim.UsageError, match="output: the model was made of a dict"):
+        pipesim.search(model=document, topology="cpu:2", algorithm="mcmc", proposals=50, output=tmp_path / "x.plan.json")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_copies():
+    model, topology = pipesim.Model("gpt2", batch=4), pipesim.Topology("dgx-h100:2")
+    plan = pipesim.simulate(model=model, topology=topology, baseline="data-parallel").plan
+    time_s = pipesim.simulate(plan=plan).iteration_time_s
+    for made in (lambda o: pickle.loads(pickle.dumps(o)), copy.copy, copy.deepcopy):
+        assert made(model).fingerprint == model.fingerprint
+        assert made(topology).fingerprint == topology.fingerprint
+        other = made(plan)
+        assert other == plan and hash(other) == hash(plan)
+        assert pipesim.simulate(plan=other).iteration_time_s == time_s
+
+
+def test_files_are_there_until_the_end():
+    program = (
+        "import os, pipesim\n"
+        "plan = pipesim.simulate(model='lenet', topology='cpu:2', baseline='data-parallel').plan\n"
+        "pipesim.simulate(plan=plan)\n"
+        "if os.fork() == 0: raise SystemExit(0)\n"
+        "os.wait()\n"
+        "pipesim.simulate(plan=plan)\n"
+        "print(plan._path)\n"
+    )
+    path = pathlib.Path(in_new_python(program).strip())
+    assert path.name.endswith(".plan.json") and not path.exists()
 
 
 def test_topologies(tmp_path):
@@ -290,12 +331,16 @@ def test_calibrate_measures_this_machine(execution, tmp_path):
 def test_errors_of_the_other_program(execution, monkeypatch):
     with pytest.raises(pipesim.InputError, match='unknown model "lenett"'):
         pipesim.execute(model="lenett", topology="cpu:2", baseline="expert")
+    for wrong in ("/", "/no/such/program"):
+        monkeypatch.setenv("PIPESIM_EXECUTION", wrong)
+        with pytest.raises(pipesim.DeviceError, match="pipesim-execution, which runs plans on devices, is not there"):
+            pipesim.execute(model="lenet", topology="cpu:2", baseline="expert")
+    monkeypatch.setenv("PIPESIM_EXECUTION", "/bin/echo")
+    with pytest.raises(pipesim.DeviceError, match="is not pipesim-execution"):
+        pipesim.execute(model="lenet", topology="cpu:2", baseline="expert")
+    monkeypatch.delenv("PIPESIM_EXECUTION")
     with pytest.raises(pipesim.UsageError, match="calibrate: --output FILE is missing"):
         pipesim.calibrate(model="lenet", topology="cpu:2")
-    monkeypatch.setenv("PIPESIM_EXECUTION", "/no/such/program")
-    monkeypatch.setattr("os.access", lambda *of: False)
-    with pytest.raises(pipesim.DeviceError, match="pipesim-execution, which runs plans on devices, is not there"):
-        pipesim.execute(model="lenet", topology="cpu:2", baseline="expert")
 
 
 def test_wrong_values_of_python():
@@ -315,6 +360,90 @@ def test_wrong_values_of_python():
         pipesim.Topology("dgx-h100").save("/no/such/folder/file.json")
 
 
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"trace": True}, "trace: found True of type bool"),
+        ({"batch": False}, "batch: found False of type bool"),
+        ({"plan": {}}, "plan: found a dict"),
+        ({"model": {"pipesim_model": 1}}, "model: found a dict, allowed: .* pipesim.Model"),
+        ({"batch": [1, 2]}, r"batch: found \[1, 2\] of type list"),
+        ({"batch": 1 + 2j}, "batch: found .* of type complex"),
+    ],
+)
+def test_values_that_an_option_does_not_take(options, message):
+    with pytest.raises(TypeError, match=message):
+        pipesim.simulate(**{**LENET, "baseline": "expert", **options})
+
+
+def test_flags_take_booleans():
+    with pytest.raises(TypeError, match="yes: found 'no' of type str, allowed: True or False"):
+        pipesim.whatif(**LENET, baseline="expert", vary="nodes=1,2", yes="no")
+    assert len(pipesim.whatif(**LENET, baseline="expert", vary="nodes=1,2", yes=True).points) == 2
+
+
+def test_values_of_axes_may_have_commas():
+    options = {"model": "llama3-8b", "topology": "dgx-h100:2", "batch": 64}
+    study = pipesim.whatif(**options, vary={"recipe": ["tp8,dp2,sp", "tp4,dp4"]})
+    assert [point.values["recipe"] for point in study.points] == ["tp8,dp2,sp", "tp4,dp4"]
+    assert len(pipesim.whatif(**options, vary={"recipe": ["tp8,dp2,sp"]}).points) == 1
+    with pytest.raises(TypeError, match="but not both"):
+        pipesim.whatif(**options, vary={"recipe": ["tp8,dp2", "tp8;dp2"]})
+
+
+def test_numbers_of_other_sorts():
+    numpy = pytest.importorskip("numpy")
+    at_64 = pipesim.simulate(**LLAMA, recipe="tp8,dp2").document
+    for batch in (numpy.int64(64), numpy.int32(64), numpy.float32(64), 64.0, "64", decimal.Decimal(64)):
+        assert pipesim.simulate(**{**LLAMA, "batch": batch}, recipe="tp8,dp2").document == at_64
+    study = pipesim.whatif(**LENET, baseline="expert", vary={"nodes": numpy.array([1, 2])})
+    assert [point.values["nodes"] for point in study.points] == ["1", "2"]
+
+
+def test_plain_numbers_are_seconds_and_bytes():
+    options = {**LENET, "baseline": "expert"}
+    numbers = pipesim.whatif_plan(**options, mtbf=360000, checkpoint_time=30).document
+    assert numbers == pipesim.whatif_plan(**options, mtbf="100 h", checkpoint_time="30 s").document
+    assert pipesim.simulate(**options, memory_margin=2e9).document == pipesim.simulate(**options, memory_margin="2 GB").document
+
+
+def test_saving_keeps_what_is_there(tmp_path):
+    plan = pipesim.simulate(**LENET, baseline="expert").plan
+    (tmp_path / "real.json").write_text("old")
+    (tmp_path / "link.json").symlink_to("real.json")
+    plan.save(tmp_path / "link.json")
+    assert (tmp_path / "link.json").is_symlink() and (tmp_path / "real.json").read_text() == plan.to_json()
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(pipesim.InputError):
+        plan.save(tmp_path / "folder")
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["folder", "link.json", "real.json"]
+    pipesim.simulate(**LLAMA, recipe="dp16,zero2").plan.save(tmp_path / "real.json")
+    opened = pipesim.Plan(tmp_path / "real.json")
+    with pytest.raises(pipesim.InputError, match="real.json: torchtitan can't run this plan"):
+        pipesim.export(plan=opened, to="torchtitan", output=tmp_path / "run")
+
+
+def test_text_of_other_encodings(tmp_path):
+    table = tmp_path / "latin.csv"
+    table.write_bytes(b"name,model,devices,recipe,batch,time\ncaf\xe9,gpt2,dgx-h100:1,dp8,8,100 ms\n")
+    assert "caf" in pipesim.accuracy(data=table).tables[0].runs[0]["name"]
+    assert "caf" in printed("accuracy", f"--data={table}")["tables"][0]["runs"][0]["name"]
+    with pytest.raises(pipesim.InputError) as caught:
+        pipesim.simulate(plan=os.fsdecode(b"no\xff.json"))
+    assert "can't be read" in str(caught.value)
+
+
+def test_a_short_report():
+    from pipesim.calling import Answer
+
+    full = pipesim.search(**LENET, algorithm="mcmc", proposals=50)
+    unknown = ("num_tasks", "communication_s", "communication_by_cause", "critical_path", "peak_memory_bytes", "compute_s")
+    document = {**full.document, "simulated_in_full": False, **{key: None for key in unknown}}
+    short = pipesim.SearchResult._of(Answer(0, document, full.plan.to_json(), "", False))
+    assert not short.simulation.in_full and short.simulation.critical_path is None
+    assert short.simulation.most_memory_bytes is None and short._repr_html_()
+
+
 def test_notes_are_warnings(tmp_path):
     (tmp_path / "other.csv").write_text("a,b\n1,2\n")
     (tmp_path / "megatron_golden.csv").write_bytes((EXAMPLES / "megatron_golden.csv").read_bytes())
@@ -332,7 +461,7 @@ def stop(now):
 
 
 def stop_after_the_first(now):
-    if now.share > 0:
+    if now.share is not None and now.share > 0:
         raise StopIteration
 
 
@@ -363,10 +492,24 @@ def test_progress_may_end_a_study(tmp_path):
 
 def test_what_progress_raises_ends_a_search():
     def broken(now):
-        raise ZeroDivisionError(str(now))
+        if now.share is not None:
+            raise ZeroDivisionError(str(now))
 
     with pytest.raises(ZeroDivisionError, match="proposals"):
         pipesim.search(**LONG, progress=broken)
+
+
+def test_calls_that_do_not_tell_how_far_they_are():
+    told = []
+
+    def twice(now):
+        told.append(str(now))
+        if len(told) == 2:
+            raise StopIteration
+
+    with pytest.raises(pipesim.Interrupted):
+        pipesim.whatif_plan(**LLAMA, recipe="tp8,sp", noise="links=10%", samples=100000, progress=twice)
+    assert len(told) == 2 and all(re.fullmatch(r"whatif: [0-9.]+ s", text) for text in told)
 
 
 def test_ended_without_a_result():
@@ -393,6 +536,35 @@ def test_control_c_ends_a_call(call):
         child.send_signal(signal.SIGINT)
         out, _ = child.communicate(timeout=120)
     assert (out, child.returncode) == ("interrupted\n", 0)
+
+
+def test_a_second_control_c_does_not_wait():
+    program = (
+        "import pipesim, threading\n"
+        "print('begins', flush=True)\n"
+        "try:\n"
+        "    pipesim.search(model='resnet152', topology='dgx-h100:64', batch=512, algorithm='intra', seconds=60)\n"
+        "except KeyboardInterrupt:\n"
+        "    print('interrupted', flush=True)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout.readline() == "begins\n"
+        time.sleep(1)
+        child.send_signal(signal.SIGINT)
+        time.sleep(0.3)
+        child.send_signal(signal.SIGINT)
+        assert child.stdout.readline() == "interrupted\n"
+        child.kill()
+
+
+def test_the_end_of_python_ends_calls_of_daemons():
+    program = (
+        "import pipesim, threading, time\n"
+        f"threading.Thread(target=lambda: pipesim.search(**{LONG!r}), daemon=True).start()\n"
+        "time.sleep(1)\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (ran.returncode, ran.stderr) == (0, "")
 
 
 def test_other_threads_run_meanwhile():

@@ -9,7 +9,8 @@ void give_document(Streams& streams, const nlohmann::ordered_json& document) {
   if (streams.caller != nullptr) {
     streams.caller->take_document(document);
   } else {
-    streams.out << document.dump(2) << "\n";
+    // Names out of files may be of other encodings.
+    streams.out << document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << "\n";
   }
 }
 

@@ -94,7 +94,8 @@ std::vector<PythonFunction> functions() {
       {.name = "execute",
        .command = "execute",
        .result = "Execution",
-       .returns = "Measured and predicted times. With check, a wrong plan is an error."},
+       .returns =
+           "Measured and predicted times. With check, a plan that computes something else is an error."},
       {.name = "export", .command = "export", .result = "Export", .returns = "The files that were written."}};
 }
 
@@ -183,6 +184,16 @@ std::string as_title(std::string text) {
   return text;
 }
 
+// Without the paragraphs that are about a terminal.
+std::string for_python(const std::string& description) {
+  static const std::regex terminal("Ctrl-C|With --execute|[Ee]xit status is");
+  std::vector<std::string> kept;
+  for (const std::string& paragraph : split(description, "\n\n")) {
+    if (!std::regex_search(paragraph, terminal)) kept.push_back(in_python(paragraph));
+  }
+  return fmt::format("{}", fmt::join(kept, "\n\n"));
+}
+
 std::string definition(const PythonFunction& function) {
   const Command& command = command_named(function.command);
   const std::vector<Option> options = keywords_of(function);
@@ -192,7 +203,7 @@ std::string definition(const PythonFunction& function) {
   const std::string& summary = function.summary.empty() ? command.summary : function.summary;
   const std::string& description = function.description.empty() ? command.description : function.description;
   text += fmt::format("    \"\"\"{}.\n\n", as_title(summary));
-  text += wrap(in_python(description), kPythonWidth, 4) + "\n    Args:\n";
+  text += wrap(for_python(description), kPythonWidth, 4) + "\n    Args:\n";
   for (const Option& option : options) text += described(option);
   text += "        progress: a function that is called with a Progress; it may end the call.\n";
   text += fmt::format("\n    Returns:\n        {}\n    \"\"\"\n", function.returns);

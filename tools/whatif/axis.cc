@@ -111,7 +111,7 @@ StudyAxis parse_axis(std::string_view text) {
   if (equals == 0 || equals == std::string_view::npos)
     fail_axis(text, "allowed: PATH=VALUES, such as nodes=1,2,4");
   StudyAxis axis{std::string(text.substr(0, equals)), {}};
-  const std::string_view values = text.substr(equals + 1);
+  std::string_view values = text.substr(equals + 1);
   if (axis.paths().size() > 1) return together(text, std::move(axis), values);
   if (values.find("..") != std::string_view::npos && values.find("..") != 0 &&
       values.find_first_of("*+") != std::string_view::npos && values.find('/') > values.find("..") &&
@@ -120,6 +120,7 @@ StudyAxis parse_axis(std::string_view text) {
     if (read_number(values.substr(0, values.find("..")), low)) return ranged(text, std::move(axis), values);
   }
   const bool semicolons = values.find(';') != std::string_view::npos;
+  if (values.size() > 1 && values.ends_with(';')) values.remove_suffix(1);  // one value, which has commas
   axis.values = split(values, semicolons ? ";" : ",");
   NumberWithUnit last;
   const bool has_unit = read_number(axis.values.back(), last) && !last.unit.empty() && !last.factor;

@@ -19,6 +19,7 @@ TEST(StudyAxes, AreListsWithTheLastUnit) {
   EXPECT_THAT(values_of_axis("x0.5,x1,x2"), ElementsAre("x0.5", "x1", "x2"));
   EXPECT_THAT(values_of_axis("a100,h100"), ElementsAre("a100", "h100"));
   EXPECT_THAT(values_of_axis("tp8,pp2;tp4,pp4"), ElementsAre("tp8,pp2", "tp4,pp4"));
+  EXPECT_THAT(values_of_axis("tp8,pp2;"), ElementsAre("tp8,pp2"));
   EXPECT_EQ(parse_axis("topology=dgx-h100:gpus=4"), (StudyAxis{"topology", {"dgx-h100:gpus=4"}}));
 }
 
