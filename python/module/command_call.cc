@@ -57,7 +57,7 @@ class CommandCall final : public Caller {
   }
   void stop() { stop_ = true; }
 
-  // After run().
+  // After its end.
   [[nodiscard]] py::dict result() const {
     if (error_) std::rethrow_exception(error_);
     py::dict result;
@@ -105,7 +105,13 @@ class CommandCall final : public Caller {
 };
 
 // The interpreter is at its end, where no other thread gets its lock any more.
-bool interpreter_ends() { return _Py_IsFinalizing() != 0; }
+bool interpreter_ends() {
+#if PY_VERSION_HEX >= 0x030D0000
+  return Py_IsFinalizing() != 0;
+#else
+  return _Py_IsFinalizing() != 0;
+#endif
+}
 
 // As Python does with its own threads then: this one never returns.
 [[noreturn]] void end_with_interpreter(CommandCall& call) {

@@ -348,6 +348,7 @@ bool AdditiveCosts::plan(const std::vector<std::uint32_t>& choice, const Additiv
     Choice& c = units_[u].choices[choice[u]];
     for (std::size_t w = 0; w < c.sync.size(); ++w) {
       if (c.sync[w].planned || part.weights[u][w] == 0) continue;
+      stop_if_late();
       c.sync[w] = {sync_time(u, units_[u].weights[w], c.config, true), true};
       any = true;
     }
@@ -357,6 +358,7 @@ bool AdditiveCosts::plan(const std::vector<std::uint32_t>& choice, const Additiv
     const std::size_t from = choice[f.from], to = choice[f.to];
     Time& time = f.time[f.from == f.to ? from : from * units_[f.to].choices.size() + to];
     if (time.planned || part.tensors[i] == 0) continue;
+    stop_if_late();
     time = flow_time(f, units_[f.from].choices[from].config, units_[f.to].choices[to].config, true);
     any = true;
   }

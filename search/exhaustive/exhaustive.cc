@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <tuple>
 
 #include "search/exhaustive/upstream_table.h"
@@ -77,6 +78,7 @@ class Tree {
       const OperatorId op(i);
       configs_.emplace_back();
       for (std::size_t c = 0; c < candidates.size(op); ++c) {
+        stop_if_late();
         configs_[i].push_back(evaluator_.contents().bind(op, candidates.config(op, c)));
       }
       strategy_.push_back(configs_[i].front());
@@ -202,14 +204,15 @@ SearchOutcome exhaustive(const OperatorGraph& graph, const CostModel& costs, con
   if (evaluates_in_full(options, costs.runtime()))
     throw InternalError("exhaustive() searches plans of one microbatch, without stages and recomputation");
   Meter meter(budget, progress);
-  Tree tree(graph, costs, options, candidates, meter);
+  std::optional<Tree> tree;
   try {
-    for (const SearchStart& start : starts) tree.start_with(start);
-    tree.search();
+    tree.emplace(graph, costs, options, candidates, meter);
+    for (const SearchStart& start : starts) tree->start_with(start);
+    tree->search();
   } catch (const OutOfTime&) {
     meter.stop();
   }
-  return tree.finish();
+  return tree ? tree->finish() : SearchOutcome{};
 }
 
 }  // namespace pipesim

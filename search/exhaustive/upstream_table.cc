@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "sim/base/deadline.h"
+
 namespace pipesim {
 namespace {
 
@@ -66,6 +68,7 @@ UpstreamTable::UpstreamTable(const CandidateSet& candidates, const OperatorBlock
   for (std::size_t i = 0; i < configs_.size(); ++i) {
     const OperatorId op(i);
     for (std::size_t c = 0; c < candidates.size(op); ++c) {
+      stop_if_late();
       configs_[i].push_back(contents.bind(op, candidates.config(op, c)));
     }
     strategy_.push_back(configs_[i].front());

@@ -6,6 +6,7 @@
 
 #include "models/graph_builder.h"
 #include "search/exhaustive/upstream_table.h"
+#include "sim/base/deadline.h"
 #include "tests/search/search_case.h"
 #include "tests/sim/random_graph.h"
 
@@ -205,6 +206,16 @@ TEST(Exhaustive, StopsAtItsBudget) {
   EXPECT_THAT(outcome.proposals, testing::AllOf(Ge(500), Le(600)));
   ASSERT_TRUE(outcome.best.has_value());
   EXPECT_THAT(outcome.found_by, testing::AnyOf("single-device", "exhaustive"));
+}
+
+TEST(Exhaustive, StopsBeforeItHasBegun) {
+  const SearchCase c("lenet", "p100-4x4:1");
+  const Deadline passed(0);
+  const KeepTo keep(passed);
+  const SearchOutcome outcome =
+      exhaustive(c.graph, c.costs, PlanOptions{}, c.candidates, {c.single()}, {}, {});
+  EXPECT_FALSE(outcome.proven);
+  EXPECT_FALSE(outcome.best.has_value());
 }
 
 TEST(Exhaustive, StopsWhenToldTo) {
