@@ -19,6 +19,7 @@
 #include "python/module/json_to_python.h"
 #include "sim/base/deadline.h"
 #include "tools/run_pipesim.h"
+#include "tools/searching/search_watch.h"
 
 namespace pipesim {
 namespace {
@@ -66,7 +67,6 @@ class CommandCall final : public Caller {
     result["plan"] = plan_ ? py::object(utf8(*plan_)) : py::none();
     result["stopped"] = stop_.load();
     result["messages"] = utf8(err_.str());
-    result["text"] = utf8(out_.str());
     return result;
   }
 
@@ -79,8 +79,7 @@ class CommandCall final : public Caller {
       Streams streams{in_, out_, err_, this};
       status_ = run_command(command_, words_, streams);
     } catch (const OutOfTime&) {
-      constexpr int kInterrupted = 130;
-      status_ = kInterrupted;
+      status_ = kInterruptedStatus;
     } catch (...) {
       error_ = std::current_exception();
     }
@@ -128,7 +127,6 @@ class Listener {
 
   // Whether the command is to end.
   bool hears(const std::optional<Progress>& now) {
-    if (interpreter_ends()) return false;
     const py::gil_scoped_acquire locked;
     try {
       if (PyErr_CheckSignals() != 0) throw py::error_already_set();
@@ -180,9 +178,9 @@ py::dict call_command(const std::string& name, const std::vector<std::string>& w
     const py::gil_scoped_release unlocked;
     std::optional<Progress> now;
     while (!call->ended(now)) {
+      if (interpreter_ends()) end_with_interpreter(*call);
       if (listener.hears(now)) call->stop();
       if (listener.gives_up()) break;
-      if (interpreter_ends()) end_with_interpreter(*call);
     }
   }
   listener.raise();

@@ -1,5 +1,5 @@
 // The compiled part of the Python package `pipesim`: commands, models and topologies.
-// python/pipesim/_pipesim.pyi says what it has.
+// python/_pipesim.pyi says what it has.
 
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -45,10 +45,6 @@ void translate(std::exception_ptr thrown) {
   } catch (const InternalError& error) {
     raise("InternalError", error);
   }
-}
-
-OperatorGraph opened_model(const std::string& text, const std::vector<std::string>& settings) {
-  return open_model(model_of_config(with_settings(text, settings)));
 }
 
 // What each option of a command takes: its argument ("" for a flag), whether it may stand without it, and
@@ -103,7 +99,7 @@ PYBIND11_MODULE(_pipesim, m) {
   m.def("call_command", &call_command, arg("name"), arg("words"), arg("progress"));
 
   pybind11::class_<OperatorGraph>(m, "OperatorGraph")
-      .def(pybind11::init(&opened_model), arg("text"), arg("settings"), Unlocked())
+      .def(pybind11::init(&open_model), arg("text"), Unlocked())
       .def_property_readonly("name", &OperatorGraph::name)
       .def_property_readonly("batch", &OperatorGraph::batch)
       .def_property_readonly("parameters", &OperatorGraph::parameter_count)

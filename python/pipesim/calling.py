@@ -75,19 +75,22 @@ def text_of(value: object) -> str:
     return str(int(number)) if number.is_integer() and abs(number) < 1e15 else repr(number)
 
 
-def several(value: object) -> List[object]:
-    """The values of a list, a set, an array, and so on; another value alone."""
-    alone = (str, bytes, os.PathLike, Mapping)
-    return list(value) if isinstance(value, Iterable) and not isinstance(value, alone) else [value]
+def is_list(value: object) -> bool:
+    """A list, a set, an array, and so on."""
+    return isinstance(value, Iterable) and not isinstance(value, (str, bytes, os.PathLike, Mapping))
+
+
+def several(value: Any) -> List[object]:
+    """The values of a list; another value alone."""
+    return list(value) if is_list(value) else [value]
 
 
 def settings_of(values: Mapping[Any, object]) -> List[str]:
     """{"nodes": [1, 2]} as ["nodes=1,2"]; where a value has commas, semicolons stand between them."""
     texts = []
     for key, value in values.items():
-        listed = isinstance(value, Iterable) and not isinstance(value, (str, bytes, os.PathLike, Mapping))
         parts = [text_of(one) for one in several(value)]
-        if not listed or all("," not in part for part in parts):
+        if not is_list(value) or all("," not in part for part in parts):
             texts.append(f"{key}={','.join(parts)}")
         elif any(";" in part for part in parts):
             raise TypeError(f"{key}: found {parts}, allowed: values with commas, or values with semicolons, but not both")

@@ -2890,12 +2890,12 @@ def finished(writer, results, module, name, dtype, recognise=True):
 
 
 def needed(writer, results):
-    alive, todo = set(), list(results)
-    while todo:
-        producer = writer._producer.get(todo.pop())
+    alive, pending = set(), list(results)
+    while pending:
+        producer = writer._producer.get(pending.pop())
         if producer is not None and producer not in alive:
             alive.add(producer)
-            todo += writer.operators[producer]["inputs"]
+            pending += writer.operators[producer]["inputs"]
     return [op for name, op in writer.operators.items() if name in alive]
 
 

@@ -39,6 +39,11 @@ def kept_file(text: str, suffix: str) -> str:
     return path
 
 
+def is_kept(model: str) -> bool:
+    """Whether a model's text names one of them."""
+    return model.partition(":")[0] in _kept
+
+
 def remove_kept_files() -> None:
     for path, process in _kept.items():
         if process == os.getpid():
@@ -77,7 +82,7 @@ class Model:
         texts = settings_of(settings)
         #: how the model is named to commands
         self.text: str = compiled().model_text(text, texts)
-        self._graph: _pipesim.OperatorGraph = compiled().OperatorGraph(self.text, [])
+        self._graph: _pipesim.OperatorGraph = compiled().OperatorGraph(self.text)
 
     @property
     def name(self) -> str:
@@ -86,7 +91,7 @@ class Model:
     @property
     def is_temporary(self) -> bool:
         """Made of a dict: files of plans can't name it, since it ends with Python."""
-        return self.text.partition(":")[0] in _kept
+        return is_kept(self.text)
 
     @property
     def batch(self) -> int:
@@ -295,7 +300,7 @@ class Plan:
 
     def save(self, path: PathLike) -> None:
         """Writes a plan file. InputError where the model was made of a dict, which no file can name."""
-        if self.model.partition(":")[0] in _kept:
+        if is_kept(self.model):
             raise InputError(
                 f"{os.fspath(path)}: the plan's model was made of a dict, which a plan file can't name; write it with "
                 "Model.save(), and plan with that file"

@@ -31,6 +31,7 @@
 #include "tools/inputs/model_and_topology.h"
 #include "tools/searching/interrupt.h"
 #include "tools/searching/launched_peers.h"
+#include "tools/searching/search_watch.h"
 #include "tools/whatif/study.h"
 
 namespace pipesim {
@@ -362,9 +363,8 @@ int run_study(const Arguments& a, PeerProcesses* peers, Streams& streams) {
   keeper.write();
   tell(a, study, streams);
   if (!complete || interrupt.requested()) {
-    constexpr int kInterrupted = 130;
     streams.err << fmt::format("pipesim: interrupted, {}\n", done());
-    return kInterrupted;
+    return kInterruptedStatus;
   }
   const auto has_plan = [](const std::optional<PointResult>& p) { return p->error.empty(); };
   if (std::ranges::none_of(study.points, has_plan))

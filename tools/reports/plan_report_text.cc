@@ -345,6 +345,8 @@ std::string opaque_operators(const OperatorGraph& graph, const BoundStrategy& st
 }
 
 std::string opaque_operators(Evaluator& evaluator, const Strategy& strategy) {
+  const auto is_opaque = [](const Operator& op) { return op.kind == "opaque"; };
+  if (std::ranges::none_of(evaluator.graph().operators(), is_opaque)) return "";  // before it is bound
   const PlanContents& contents = evaluator.contents();
   return opaque_operators(evaluator.graph(), contents.bind(strategy), contents.options().pipeline);
 }

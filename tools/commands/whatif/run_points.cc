@@ -55,9 +55,7 @@ PointResult result_of(Evaluator& evaluator, const Strategy& strategy, const Scor
   result.fits = scored.evaluation.feasible();
   if (const double price = topology.parts().price_per_hour; price > 0)
     result.price_per_hour = price * static_cast<double>(result.devices);
-  if (std::ranges::any_of(evaluator.graph().operators(),
-                          [](const Operator& o) { return o.kind == "opaque"; }))
-    result.opaque = opaque_operators(evaluator, strategy);
+  result.opaque = opaque_operators(evaluator, strategy);
   return result;
 }
 
