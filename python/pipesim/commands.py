@@ -38,6 +38,7 @@ def simulate(
     gradient_piece: Optional[Number] = None,
     memory_margin: Optional[Number] = None,
     calibration: Optional[PathLike] = None,
+    for: Optional[str] = None,
     runtime: Optional[str] = None,
     stages: Optional[Number] = None,
     chunks: Optional[Number] = None,
@@ -123,15 +124,19 @@ def simulate(
         calibration: use measured durations, or constants fitted to runs. A file from the command
             calibrate. The report lists durations that had to be guessed. FILE,FILE: durations, and constants
             from calibrate runs.
+        for: what will run the plan: only what it can run, as it runs it. One of pipesim, megatron,
+            torchtitan, deepspeed. Plans that it can't run are refused, or not considered. Its runtime and
+            what its kernels keep for backward count, unless runtime or the model says otherwise. Searches
+            switch on the overlap that its users switch on.
         runtime: what runs the plan, with what its host costs. One of pipesim, megatron, torch-eager,
-            torch-compile, cuda-graph, nanotron, internevo. Left out: megatron for recipes on A100 and later
-            GPUs, else pipesim. NAME:KEY=VALUE,… changes figures. KEY: module (a time such as 60us), backward
-            (a time such as 60us), kernel (a time such as 60us), collective (a time such as 60us), member (a
-            time such as 60us), step (a time such as 60us), weight (a time such as 60us), slice (a time such
-            as 60us), flash (1 to 4), overlap (always, unless-sharded or never), tensor-overlap (never or
-            always), cast-weights (each or once), gradient-sums (apart or in-products), messages (beside or
-            blocking), interference (0 to 1), updates (each or together), sharded-sums (scattered or whole),
-            sharded-weights (gathered or broadcast), update (1 to 10).
+            torch-compile, cuda-graph, nanotron, internevo. Left out: for recipes on A100 and later GPUs that
+            of for, or megatron; else pipesim. NAME:KEY=VALUE,… changes figures. KEY: module (a time such as
+            60us), backward (a time such as 60us), kernel (a time such as 60us), collective (a time such as
+            60us), member (a time such as 60us), step (a time such as 60us), weight (a time such as 60us),
+            slice (a time such as 60us), flash (1 to 4), overlap (always, unless-sharded or never),
+            tensor-overlap (never or always), cast-weights (each or once), gradient-sums (apart or
+            in-products), messages (beside or blocking), interference (0 to 1), updates (each or together),
+            sharded-sums (scattered or whole), sharded-weights (gathered or broadcast), update (1 to 10).
         stages: run the data-parallel baseline as a pipeline. N: stages of about equal compute time, each
             on an equal share of the devices. LIST: for each stage DEVICES@LAST_OPERATOR, or DEVICES alone,
             such as 8@layer12.ffn_add,8. Without operators, the cuts are chosen so that the longest stage is
@@ -164,6 +169,7 @@ def search(
     proposals: Optional[Number] = None,
     output: Optional[PathLike] = None,
     set: Optional[Settings] = None,
+    for: Optional[str] = None,
     recipe: Optional[str] = None,
     optimizer: Optional[str] = None,
     gradient_type: Optional[str] = None,
@@ -256,6 +262,10 @@ def search(
         output: write the plan to FILE.
         set: sets a size of the model; may be repeated. set layers=12 means the same as NAME:layers=12.
             set b=32 sets a size that FILE.json names.
+        for: what will run the plan: only what it can run, as it runs it. One of pipesim, megatron,
+            torchtitan, deepspeed. Plans that it can't run are refused, or not considered. Its runtime and
+            what its kernels keep for backward count, unless runtime or the model says otherwise. Searches
+            switch on the overlap that its users switch on.
         recipe: a recipe to begin with, for mcmc and auto. Parts separated by commas, such as
             tp8,pp4,sp,mbs1; "pipesim help recipes" lists them. The optimizer is adam, unless optimizer says
             otherwise.
@@ -293,14 +303,14 @@ def search(
             calibrate. The report lists durations that had to be guessed. FILE,FILE: durations, and constants
             from calibrate runs.
         runtime: what runs the plan, with what its host costs. One of pipesim, megatron, torch-eager,
-            torch-compile, cuda-graph, nanotron, internevo. Left out: megatron for recipes on A100 and later
-            GPUs, else pipesim. NAME:KEY=VALUE,… changes figures. KEY: module (a time such as 60us), backward
-            (a time such as 60us), kernel (a time such as 60us), collective (a time such as 60us), member (a
-            time such as 60us), step (a time such as 60us), weight (a time such as 60us), slice (a time such
-            as 60us), flash (1 to 4), overlap (always, unless-sharded or never), tensor-overlap (never or
-            always), cast-weights (each or once), gradient-sums (apart or in-products), messages (beside or
-            blocking), interference (0 to 1), updates (each or together), sharded-sums (scattered or whole),
-            sharded-weights (gathered or broadcast), update (1 to 10).
+            torch-compile, cuda-graph, nanotron, internevo. Left out: for recipes on A100 and later GPUs that
+            of for, or megatron; else pipesim. NAME:KEY=VALUE,… changes figures. KEY: module (a time such as
+            60us), backward (a time such as 60us), kernel (a time such as 60us), collective (a time such as
+            60us), member (a time such as 60us), step (a time such as 60us), weight (a time such as 60us),
+            slice (a time such as 60us), flash (1 to 4), overlap (always, unless-sharded or never),
+            tensor-overlap (never or always), cast-weights (each or once), gradient-sums (apart or
+            in-products), messages (beside or blocking), interference (0 to 1), updates (each or together),
+            sharded-sums (scattered or whole), sharded-weights (gathered or broadcast), update (1 to 10).
         stages: stages of the pipeline: their number, or a list. gpipe: N stages of about equal compute
             time, on equal shares of the devices. Without stages it simulates every number that divides the
             devices, with schedule or with all schedules. dapple: scores and simulates these stages instead of
@@ -323,7 +333,10 @@ def search(
             split in any way, on any node, part of a node or group of nodes.
         only: recipes, auto: choose among recipes with this part. Such as tp=4,8, zero=0,1, sp=on or
             schedule=1f1b. Parts: tp, cp, dp, ep, etp, pp, vpp, mbs, sp (on, off), zero, shard (a number,
-            all), recompute, schedule, first and last (a number, even). May be given several times.
+            all), recompute, schedule, first and last (a number, even); and what runs beside compute: overlap
+            (gather: of weights with zero1 and zero2; none), reduce (overlapped, after-steps: gradients of
+            pipelines) and tp-overlap (always, never), which are on unless a condition says otherwise. May be
+            given several times.
         not_: recipes, auto: choose among recipes without it.
         within: recipes, auto: end when no recipe can be better by more (default: 0). Of the best one's
             time. A little saves much: the last proofs take longest.
@@ -379,6 +392,7 @@ def whatif(
     gradient_piece: Optional[Number] = None,
     memory_margin: Optional[Number] = None,
     calibration: Optional[PathLike] = None,
+    for: Optional[str] = None,
     runtime: Optional[str] = None,
     stages: Optional[Number] = None,
     chunks: Optional[Number] = None,
@@ -493,15 +507,19 @@ def whatif(
         calibration: use measured durations, or constants fitted to runs. A file from the command
             calibrate. The report lists durations that had to be guessed. FILE,FILE: durations, and constants
             from calibrate runs.
+        for: what will run the plan: only what it can run, as it runs it. One of pipesim, megatron,
+            torchtitan, deepspeed. Plans that it can't run are refused, or not considered. Its runtime and
+            what its kernels keep for backward count, unless runtime or the model says otherwise. Searches
+            switch on the overlap that its users switch on.
         runtime: what runs the plan, with what its host costs. One of pipesim, megatron, torch-eager,
-            torch-compile, cuda-graph, nanotron, internevo. Left out: megatron for recipes on A100 and later
-            GPUs, else pipesim. NAME:KEY=VALUE,… changes figures. KEY: module (a time such as 60us), backward
-            (a time such as 60us), kernel (a time such as 60us), collective (a time such as 60us), member (a
-            time such as 60us), step (a time such as 60us), weight (a time such as 60us), slice (a time such
-            as 60us), flash (1 to 4), overlap (always, unless-sharded or never), tensor-overlap (never or
-            always), cast-weights (each or once), gradient-sums (apart or in-products), messages (beside or
-            blocking), interference (0 to 1), updates (each or together), sharded-sums (scattered or whole),
-            sharded-weights (gathered or broadcast), update (1 to 10).
+            torch-compile, cuda-graph, nanotron, internevo. Left out: for recipes on A100 and later GPUs that
+            of for, or megatron; else pipesim. NAME:KEY=VALUE,… changes figures. KEY: module (a time such as
+            60us), backward (a time such as 60us), kernel (a time such as 60us), collective (a time such as
+            60us), member (a time such as 60us), step (a time such as 60us), weight (a time such as 60us),
+            slice (a time such as 60us), flash (1 to 4), overlap (always, unless-sharded or never),
+            tensor-overlap (never or always), cast-weights (each or once), gradient-sums (apart or
+            in-products), messages (beside or blocking), interference (0 to 1), updates (each or together),
+            sharded-sums (scattered or whole), sharded-weights (gathered or broadcast), update (1 to 10).
         stages: run the data-parallel baseline as a pipeline. N: stages of about equal compute time, each
             on an equal share of the devices. LIST: for each stage DEVICES@LAST_OPERATOR, or DEVICES alone,
             such as 8@layer12.ffn_add,8. Without operators, the cuts are chosen so that the longest stage is
@@ -525,7 +543,10 @@ def whatif(
             split in any way, on any node, part of a node or group of nodes.
         only: recipes, auto: choose among recipes with this part. Such as tp=4,8, zero=0,1, sp=on or
             schedule=1f1b. Parts: tp, cp, dp, ep, etp, pp, vpp, mbs, sp (on, off), zero, shard (a number,
-            all), recompute, schedule, first and last (a number, even). May be given several times.
+            all), recompute, schedule, first and last (a number, even); and what runs beside compute: overlap
+            (gather: of weights with zero1 and zero2; none), reduce (overlapped, after-steps: gradients of
+            pipelines) and tp-overlap (always, never), which are on unless a condition says otherwise. May be
+            given several times.
         not_: recipes, auto: choose among recipes without it.
         within: recipes, auto: end when no recipe can be better by more (default: 0). Of the best one's
             time. A little saves much: the last proofs take longest.
@@ -591,6 +612,7 @@ def whatif_plan(
     gradient_piece: Optional[Number] = None,
     memory_margin: Optional[Number] = None,
     calibration: Optional[PathLike] = None,
+    for: Optional[str] = None,
     runtime: Optional[str] = None,
     stages: Optional[Number] = None,
     chunks: Optional[Number] = None,
@@ -671,15 +693,19 @@ def whatif_plan(
         calibration: use measured durations, or constants fitted to runs. A file from the command
             calibrate. The report lists durations that had to be guessed. FILE,FILE: durations, and constants
             from calibrate runs.
+        for: what will run the plan: only what it can run, as it runs it. One of pipesim, megatron,
+            torchtitan, deepspeed. Plans that it can't run are refused, or not considered. Its runtime and
+            what its kernels keep for backward count, unless runtime or the model says otherwise. Searches
+            switch on the overlap that its users switch on.
         runtime: what runs the plan, with what its host costs. One of pipesim, megatron, torch-eager,
-            torch-compile, cuda-graph, nanotron, internevo. Left out: megatron for recipes on A100 and later
-            GPUs, else pipesim. NAME:KEY=VALUE,… changes figures. KEY: module (a time such as 60us), backward
-            (a time such as 60us), kernel (a time such as 60us), collective (a time such as 60us), member (a
-            time such as 60us), step (a time such as 60us), weight (a time such as 60us), slice (a time such
-            as 60us), flash (1 to 4), overlap (always, unless-sharded or never), tensor-overlap (never or
-            always), cast-weights (each or once), gradient-sums (apart or in-products), messages (beside or
-            blocking), interference (0 to 1), updates (each or together), sharded-sums (scattered or whole),
-            sharded-weights (gathered or broadcast), update (1 to 10).
+            torch-compile, cuda-graph, nanotron, internevo. Left out: for recipes on A100 and later GPUs that
+            of for, or megatron; else pipesim. NAME:KEY=VALUE,… changes figures. KEY: module (a time such as
+            60us), backward (a time such as 60us), kernel (a time such as 60us), collective (a time such as
+            60us), member (a time such as 60us), step (a time such as 60us), weight (a time such as 60us),
+            slice (a time such as 60us), flash (1 to 4), overlap (always, unless-sharded or never),
+            tensor-overlap (never or always), cast-weights (each or once), gradient-sums (apart or
+            in-products), messages (beside or blocking), interference (0 to 1), updates (each or together),
+            sharded-sums (scattered or whole), sharded-weights (gathered or broadcast), update (1 to 10).
         stages: run the data-parallel baseline as a pipeline. N: stages of about equal compute time, each
             on an equal share of the devices. LIST: for each stage DEVICES@LAST_OPERATOR, or DEVICES alone,
             such as 8@layer12.ffn_add,8. Without operators, the cuts are chosen so that the longest stage is
@@ -734,6 +760,7 @@ def whatif_figures(
     gradient_piece: Optional[Number] = None,
     memory_margin: Optional[Number] = None,
     calibration: Optional[PathLike] = None,
+    for: Optional[str] = None,
     runtime: Optional[str] = None,
     stages: Optional[Number] = None,
     chunks: Optional[Number] = None,
@@ -805,15 +832,19 @@ def whatif_figures(
         calibration: use measured durations, or constants fitted to runs. A file from the command
             calibrate. The report lists durations that had to be guessed. FILE,FILE: durations, and constants
             from calibrate runs.
+        for: what will run the plan: only what it can run, as it runs it. One of pipesim, megatron,
+            torchtitan, deepspeed. Plans that it can't run are refused, or not considered. Its runtime and
+            what its kernels keep for backward count, unless runtime or the model says otherwise. Searches
+            switch on the overlap that its users switch on.
         runtime: what runs the plan, with what its host costs. One of pipesim, megatron, torch-eager,
-            torch-compile, cuda-graph, nanotron, internevo. Left out: megatron for recipes on A100 and later
-            GPUs, else pipesim. NAME:KEY=VALUE,… changes figures. KEY: module (a time such as 60us), backward
-            (a time such as 60us), kernel (a time such as 60us), collective (a time such as 60us), member (a
-            time such as 60us), step (a time such as 60us), weight (a time such as 60us), slice (a time such
-            as 60us), flash (1 to 4), overlap (always, unless-sharded or never), tensor-overlap (never or
-            always), cast-weights (each or once), gradient-sums (apart or in-products), messages (beside or
-            blocking), interference (0 to 1), updates (each or together), sharded-sums (scattered or whole),
-            sharded-weights (gathered or broadcast), update (1 to 10).
+            torch-compile, cuda-graph, nanotron, internevo. Left out: for recipes on A100 and later GPUs that
+            of for, or megatron; else pipesim. NAME:KEY=VALUE,… changes figures. KEY: module (a time such as
+            60us), backward (a time such as 60us), kernel (a time such as 60us), collective (a time such as
+            60us), member (a time such as 60us), step (a time such as 60us), weight (a time such as 60us),
+            slice (a time such as 60us), flash (1 to 4), overlap (always, unless-sharded or never),
+            tensor-overlap (never or always), cast-weights (each or once), gradient-sums (apart or
+            in-products), messages (beside or blocking), interference (0 to 1), updates (each or together),
+            sharded-sums (scattered or whole), sharded-weights (gathered or broadcast), update (1 to 10).
         stages: run the data-parallel baseline as a pipeline. N: stages of about equal compute time, each
             on an equal share of the devices. LIST: for each stage DEVICES@LAST_OPERATOR, or DEVICES alone,
             such as 8@layer12.ffn_add,8. Without operators, the cuts are chosen so that the longest stage is
@@ -851,6 +882,7 @@ def compare(
     memory_margin: Optional[Number] = None,
     microbatch: Optional[Number] = None,
     profile_batch: Optional[Number] = None,
+    for: Optional[str] = None,
     calibration: Optional[PathLike] = None,
     runtime: Optional[str] = None,
     progress: Optional[ProgressCallback] = None,
@@ -915,18 +947,22 @@ def compare(
         microbatch: samples in a microbatch, instead of microbatches. Over all devices together; with
             algorithm dapple, on each copy of the pipeline.
         profile_batch: samples per batch when a profile (FILE.txt) was measured.
+        for: what will run the plan: only what it can run, as it runs it. One of pipesim, megatron,
+            torchtitan, deepspeed. Plans that it can't run are refused, or not considered. Its runtime and
+            what its kernels keep for backward count, unless runtime or the model says otherwise. Searches
+            switch on the overlap that its users switch on.
         calibration: use measured durations, or constants fitted to runs. A file from the command
             calibrate. The report lists durations that had to be guessed. FILE,FILE: durations, and constants
             from calibrate runs.
         runtime: what runs the plan, with what its host costs. One of pipesim, megatron, torch-eager,
-            torch-compile, cuda-graph, nanotron, internevo. Left out: megatron for recipes on A100 and later
-            GPUs, else pipesim. NAME:KEY=VALUE,… changes figures. KEY: module (a time such as 60us), backward
-            (a time such as 60us), kernel (a time such as 60us), collective (a time such as 60us), member (a
-            time such as 60us), step (a time such as 60us), weight (a time such as 60us), slice (a time such
-            as 60us), flash (1 to 4), overlap (always, unless-sharded or never), tensor-overlap (never or
-            always), cast-weights (each or once), gradient-sums (apart or in-products), messages (beside or
-            blocking), interference (0 to 1), updates (each or together), sharded-sums (scattered or whole),
-            sharded-weights (gathered or broadcast), update (1 to 10).
+            torch-compile, cuda-graph, nanotron, internevo. Left out: for recipes on A100 and later GPUs that
+            of for, or megatron; else pipesim. NAME:KEY=VALUE,… changes figures. KEY: module (a time such as
+            60us), backward (a time such as 60us), kernel (a time such as 60us), collective (a time such as
+            60us), member (a time such as 60us), step (a time such as 60us), weight (a time such as 60us),
+            slice (a time such as 60us), flash (1 to 4), overlap (always, unless-sharded or never),
+            tensor-overlap (never or always), cast-weights (each or once), gradient-sums (apart or
+            in-products), messages (beside or blocking), interference (0 to 1), updates (each or together),
+            sharded-sums (scattered or whole), sharded-weights (gathered or broadcast), update (1 to 10).
         progress: a function that is called with a Progress; it may end the call.
 
     Returns:
@@ -1087,14 +1123,14 @@ def calibrate(
             tp8,pp4,sp,mbs1; "pipesim help recipes" lists them. The optimizer is adam, unless optimizer says
             otherwise.
         runtime: what runs the plan, with what its host costs. One of pipesim, megatron, torch-eager,
-            torch-compile, cuda-graph, nanotron, internevo. Left out: megatron for recipes on A100 and later
-            GPUs, else pipesim. NAME:KEY=VALUE,… changes figures. KEY: module (a time such as 60us), backward
-            (a time such as 60us), kernel (a time such as 60us), collective (a time such as 60us), member (a
-            time such as 60us), step (a time such as 60us), weight (a time such as 60us), slice (a time such
-            as 60us), flash (1 to 4), overlap (always, unless-sharded or never), tensor-overlap (never or
-            always), cast-weights (each or once), gradient-sums (apart or in-products), messages (beside or
-            blocking), interference (0 to 1), updates (each or together), sharded-sums (scattered or whole),
-            sharded-weights (gathered or broadcast), update (1 to 10).
+            torch-compile, cuda-graph, nanotron, internevo. Left out: for recipes on A100 and later GPUs that
+            of for, or megatron; else pipesim. NAME:KEY=VALUE,… changes figures. KEY: module (a time such as
+            60us), backward (a time such as 60us), kernel (a time such as 60us), collective (a time such as
+            60us), member (a time such as 60us), step (a time such as 60us), weight (a time such as 60us),
+            slice (a time such as 60us), flash (1 to 4), overlap (always, unless-sharded or never),
+            tensor-overlap (never or always), cast-weights (each or once), gradient-sums (apart or
+            in-products), messages (beside or blocking), interference (0 to 1), updates (each or together),
+            sharded-sums (scattered or whole), sharded-weights (gathered or broadcast), update (1 to 10).
         keep_host: write the traced host's factor, too. The profiler makes the host slower, so it is left
             out otherwise. For predictions of traced steps.
         trace: write predicted and measured steps for ui.perfetto.dev.
@@ -1342,6 +1378,7 @@ def export(
     force: bool = False,
     topology: Optional[TopologyLike] = None,
     base: Optional[str] = None,
+    seconds: Optional[Number] = None,
     mesh: Optional[str] = None,
     memory_margin: Optional[Number] = None,
     progress: Optional[ProgressCallback] = None,
@@ -1359,8 +1396,8 @@ def export(
     solver of the intra-operator problem; "pipesim solve" reads it. The plan says model, topology and what an
     iteration is, and has no stages.
 
-    What the framework can't express is refused, with the reason, the nearest recipe that it can, and what
-    that costs.
+    What the framework can't express is refused, with the reason, the best recipe that it runs, and what that
+    costs.
 
     Args:
         plan: the plan, as search output and simulate output write it.
@@ -1370,6 +1407,7 @@ def export(
         topology: hosts and devices; default: those of the plan.
         base: torchtitan: your configuration of the model. A function in Python that returns it. The
             plan's settings are put on it. Left out, it is torchtitan's own, of models that it has one for.
+        seconds: time to look for the best plan, where this one is refused; 0: none (default: 10).
         mesh: instance: only splits over the axes of this mesh of all devices. Such as 8x8, where the last
             axis runs over neighbouring devices. Each axis splits one dimension of an operator, or copies it.
             A dimension may take several axes that are beside each other. Without mesh an operator may be

@@ -144,7 +144,7 @@ class RecipeRanker {
     meshes_.measure_busy(measured);
     for (const std::uint32_t number : numbers) {
       const Recipe& mesh = space_.meshes()[number];
-      const std::int64_t all = space_.size_of(mesh);
+      const std::int64_t all = space_.size_of(number);
       if (takes_batch_of(mesh)) {
         const MeasuredMesh& of_mesh = measured_of_[number];
         add_mesh(number, meshes_.busy(of_mesh.mesh).copies(of_mesh.times), false);
@@ -187,7 +187,7 @@ class RecipeRanker {
         const Nanoseconds time = most_of(
             copies, [&](const DividedCosts& copy) { return copy.time(shape, space_.microbatches(mesh)); });
         for (std::size_t s = 0; s < shardings.size(); ++s) {
-          if (!pipelines[p].suits(shardings[s])) continue;
+          if (!space_.has(mesh, pipelines[p], space_.recomputes()[r], shardings[s])) continue;
           const Bytes memory =
               most_of(copies, [&](const DividedCosts& copy) { return copy.memory(shape, permanent[s]); });
           const OpenRecipe candidate{time, number, static_cast<std::uint32_t>(p),
@@ -497,7 +497,7 @@ class RecipeRanker {
       ranking_.left += recipes;
       least = std::min(least, bound);
     };
-    for (const OpenMesh& mesh : open_meshes_) note(mesh.bound, space_.size_of(space_.meshes()[mesh.number]));
+    for (const OpenMesh& mesh : open_meshes_) note(mesh.bound, space_.size_of(mesh.number));
     for (const OpenRecipe& c : open_) note(c.bound, 1);
     const std::int64_t open = ranking_.left;
     for (const OpenRecipe& c : unsimulated_) note(c.bound, 1);

@@ -33,7 +33,10 @@ constexpr std::array kTraitNames{TraitName{RecipeTrait::Tensor, "tp"},
                                  TraitName{RecipeTrait::Recompute, "recompute"},
                                  TraitName{RecipeTrait::Schedule, "schedule"},
                                  TraitName{RecipeTrait::First, "first"},
-                                 TraitName{RecipeTrait::Last, "last"}};
+                                 TraitName{RecipeTrait::Last, "last"},
+                                 TraitName{RecipeTrait::Gather, "overlap"},
+                                 TraitName{RecipeTrait::Reduction, "reduce"},
+                                 TraitName{RecipeTrait::TensorOverlap, "tp-overlap"}};
 
 std::optional<std::int64_t> whole_number(std::string_view text) {
   std::int64_t number = 0;
@@ -66,6 +69,12 @@ AllowedValues allowed_values(RecipeTrait trait) {
     case RecipeTrait::First:
     case RecipeTrait::Last:
       return {{"even"}, 0};
+    case RecipeTrait::Gather:
+      return {{"none", "gather"}};
+    case RecipeTrait::Reduction:
+      return {{"overlapped", "after-steps"}};
+    case RecipeTrait::TensorOverlap:
+      return {{"always", "never"}};
     default:
       return {{}, 1};
   }
@@ -136,6 +145,13 @@ std::string value_of(const Recipe& recipe, RecipeTrait trait) {
       return layers_or_even(recipe.layers.empty() ? recipe.first : recipe.layers.front());
     case RecipeTrait::Last:
       return layers_or_even(recipe.layers.empty() ? recipe.last : recipe.layers.back());
+    case RecipeTrait::Gather:
+      return recipe.state_sharding.gathers_in_forward ? "gather" : "none";
+    case RecipeTrait::Reduction:
+      return std::string(name_of(recipe.state_sharding.each_microbatch() ? GradientReduction::Overlapped
+                                                                         : recipe.gradient_reduction()));
+    case RecipeTrait::TensorOverlap:
+      return recipe.tensor_overlap.value_or(false) ? "always" : "never";
   }
   throw InternalError("a part of a recipe has no value");
 }
@@ -169,6 +185,10 @@ RecipeCondition parse_recipe_condition(std::string_view text, bool excludes) {
     read.values.emplace_back(value);
     if (value.size() == left.size()) return read;
   }
+}
+
+bool RecipeFilter::concerns(RecipeTrait trait) const {
+  return std::ranges::find(conditions_, trait, &RecipeCondition::trait) != conditions_.end();
 }
 
 bool RecipeFilter::allows(const Recipe& recipe, std::span<const RecipeTrait> traits) const {

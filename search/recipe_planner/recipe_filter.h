@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "search/recipe_planner/recipe_rules.h"
 #include "search/recipes/recipe.h"
 
 namespace pipesim {
@@ -29,7 +30,10 @@ enum class RecipeTrait : std::uint8_t {
   Recompute,         ///< "none", "selective", "full"
   Schedule,          ///< its name, or "none" without a pipeline
   First,             ///< layers on the first group, or "even": as many as on the others
-  Last
+  Last,
+  Gather,  ///< "overlap": weights are gathered in the next forward ("gather"), or after the update ("none")
+  Reduction,     ///< "reduce": "overlapped" or "after-steps"; without a pipeline, overlapped
+  TensorOverlap  ///< "tp-overlap": "always" or "never"
 };
 /// "tp", "cp", …, as recipes write them.
 std::string_view name_of(RecipeTrait trait);
@@ -48,21 +52,28 @@ struct RecipeCondition {
 /// Reads "tp=4,8". InputError that names the option, the part and what is allowed.
 RecipeCondition parse_recipe_condition(std::string_view text, bool excludes);
 
-/// Conditions that all hold.
+/// Rules and conditions that all hold. Where a condition names a kind of overlap, both of its values are
+/// tried, whatever the rules switch on.
 class RecipeFilter {
  public:
   RecipeFilter() = default;
-  explicit RecipeFilter(std::vector<RecipeCondition> conditions) : conditions_(std::move(conditions)) {}
+  explicit RecipeFilter(std::vector<RecipeCondition> conditions, RecipeRules rules = {})
+      : conditions_(std::move(conditions)), rules_(std::move(rules)) {}
 
   [[nodiscard]] std::span<const RecipeCondition> conditions() const { return conditions_; }
+  [[nodiscard]] const RecipeRules& rules() const { return rules_; }
+  /// Whether a condition is on this part.
+  [[nodiscard]] bool concerns(RecipeTrait trait) const;
   /// Whether the conditions on these parts hold.
   [[nodiscard]] bool allows(const Recipe& recipe, std::span<const RecipeTrait> traits) const;
   /// The numbers that conditions ask for; empty where none does.
   [[nodiscard]] std::vector<std::int64_t> asked(RecipeTrait trait) const;
   [[nodiscard]] RecipeFilter without(std::size_t condition) const;
+  [[nodiscard]] RecipeFilter without_conditions() const { return RecipeFilter({}, rules_); }
 
  private:
   std::vector<RecipeCondition> conditions_;
+  RecipeRules rules_;
 };
 
 }  // namespace pipesim

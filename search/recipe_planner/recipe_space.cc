@@ -13,12 +13,14 @@
 namespace pipesim {
 namespace {
 
-constexpr std::array kMeshTraits{RecipeTrait::Tensor,     RecipeTrait::Context,         RecipeTrait::Data,
-                                 RecipeTrait::Expert,     RecipeTrait::ExpertTensor,    RecipeTrait::Pipeline,
-                                 RecipeTrait::Microbatch, RecipeTrait::SequenceParallel};
+constexpr std::array kMeshTraits{
+    RecipeTrait::Tensor,     RecipeTrait::Context,          RecipeTrait::Data,
+    RecipeTrait::Expert,     RecipeTrait::ExpertTensor,     RecipeTrait::Pipeline,
+    RecipeTrait::Microbatch, RecipeTrait::SequenceParallel, RecipeTrait::TensorOverlap};
 constexpr std::array kPipelineTraits{RecipeTrait::Chunks, RecipeTrait::Schedule, RecipeTrait::First,
                                      RecipeTrait::Last};
-constexpr std::array kShardingTraits{RecipeTrait::Zero, RecipeTrait::Shard};
+constexpr std::array kReductionTraits{RecipeTrait::Reduction};
+constexpr std::array kShardingTraits{RecipeTrait::Zero, RecipeTrait::Shard, RecipeTrait::Gather};
 constexpr std::array kRecomputeTraits{RecipeTrait::Recompute};
 constexpr std::int64_t kUneven = 2;  // layers
 constexpr std::int64_t kMostSamplesOfACopy = 16;
@@ -29,6 +31,11 @@ std::vector<std::int64_t> all_divisors(std::int64_t n) {
     if (n % d == 0) divisors.push_back(d);
   }
   return divisors;
+}
+
+// Those of an expert count where they are more.
+std::int64_t copies_of_weights(const Recipe& mesh) {
+  return std::max(mesh.context * mesh.data, mesh.divides_experts() ? mesh.expert_data() : 1);
 }
 
 std::int64_t devices_in_smallest_node(const Topology& topology) {
@@ -72,26 +79,50 @@ RecipeSpace::RecipeSpace(const RecipeModel& model, const Topology& topology, std
     const std::pair shape(groups, microbatches(mesh));
     if (!pipelines_.contains(shape)) pipelines_[shape] = find_pipelines(shape.first, shape.second);
     if (!shardings_.contains(copies_of(mesh))) shardings_[copies_of(mesh)] = find_shardings(mesh);
-    size_ += size_of(mesh);
   }
-  std::erase_if(meshes_, [&](const Recipe& mesh) { return size_of(mesh) == 0; });
+  count_recipes();
 }
 
-std::int64_t RecipeSpace::size_of(const Recipe& mesh) const {
-  const auto all = shardings(mesh);
-  const std::int64_t undivided = std::ranges::count_if(all, [](const StateSharding& s) { return !s.any(); });
-  std::int64_t choices = 0;
-  for (const PipelineChoice& pipeline : pipelines(mesh))
-    choices += pipeline.both_ways ? undivided : static_cast<std::int64_t>(all.size());
-  return choices * static_cast<std::int64_t>(recomputes_.size());
+// Meshes without recipes are left out.
+void RecipeSpace::count_recipes() {
+  std::size_t kept = 0;
+  for (Recipe& mesh : meshes_) {
+    const std::int64_t recipes = count_recipes(mesh);
+    if (recipes == 0) continue;
+    sizes_.push_back(recipes);
+    size_ += recipes;
+    if (&meshes_[kept] != &mesh) meshes_[kept] = std::move(mesh);
+    ++kept;
+  }
+  meshes_.resize(kept);
+}
+
+std::int64_t RecipeSpace::count_recipes(const Recipe& mesh) const {
+  std::int64_t recipes = 0;
+  for (const PipelineChoice& pipeline : pipelines(mesh)) {
+    for (const StateSharding& sharding : shardings(mesh)) {
+      for (const Recompute::Kind recompute : recomputes_)
+        recipes += has(mesh, pipeline, recompute, sharding) ? 1 : 0;
+    }
+  }
+  return recipes;
+}
+
+bool RecipeSpace::has(const Recipe& mesh, const PipelineChoice& pipeline, Recompute::Kind recompute,
+                      const StateSharding& sharding) const {
+  if (pipeline.both_ways && sharding.any()) return false;
+  const bool reduces_once = copies_of_weights(mesh) > 1 && !sharding.each_microbatch();
+  if (pipeline.repeats && !reduces_once) return false;
+  if (!filter_.rules().allows && !filter_.concerns(RecipeTrait::Reduction)) return true;
+  const Recipe made = recipe(mesh, pipeline, recompute, sharding);
+  return filter_.allows(made, kReductionTraits) && (!filter_.rules().allows || filter_.rules().allows(made));
 }
 
 std::string RecipeSpace::description() {
   return "all tp·cp·pp·dp (tp within a node), ep, etp, sp, mbs 1 to 16 (powers of two), vpp, first and last "
          "stage within 2 layers (any where kinds of devices differ), schedules without a limit, recompute "
          "none, selective, full, zero 0 to 3 "
-         "over "
-         "all copies or inside a node";
+         "over all copies or inside a node";
 }
 
 void RecipeSpace::find_recomputes() {
@@ -134,6 +165,7 @@ void RecipeSpace::add_meshes(const Recipe& degrees) {
         mesh.expert = expert;
         mesh.expert_tensor = experts && features != degrees.tensor ? features : 0;
         mesh.sequence_parallel = sequence;
+        if (filter_.rules().tensor_overlap && sequence) mesh.tensor_overlap = true;
         Recipe unstaged = mesh;  // the division of layers is looked at by itself
         unstaged.pipeline = 1;
         if (!model_.illegal(unstaged)) add_microbatches(mesh);
@@ -229,33 +261,57 @@ std::vector<PipelineChoice> RecipeSpace::find_pipelines(std::int64_t groups,
                                 static_cast<std::int32_t>(recipe.chunks)};
       if (groups > 1 && !kind.refusal(shape).empty()) continue;
       recipe.schedule = schedule == implied ? "" : schedule;
-      if (filter_.allows(recipe, kPipelineTraits)) found.push_back({d, recipe.schedule, kind.both_ways});
+      if (!filter_.allows(recipe, kPipelineTraits)) continue;
+      bool repeats = false;
+      for (const std::optional<GradientReduction>& reduction : reductions(groups)) {
+        found.push_back({d, recipe.schedule, kind.both_ways, reduction, repeats});
+        repeats = true;
+      }
     }
   }
   return found;
+}
+
+// That of the rules first; where a condition is on it, the other as well.
+std::vector<std::optional<GradientReduction>> RecipeSpace::reductions(std::int64_t groups) const {
+  if (groups == 1) return {std::nullopt};
+  const std::optional<GradientReduction> usual = filter_.rules().reduction;
+  if (!filter_.concerns(RecipeTrait::Reduction)) return {usual};
+  const bool after = usual.value_or(GradientReduction::AfterSteps) == GradientReduction::AfterSteps;
+  return {usual, after ? GradientReduction::Overlapped : GradientReduction::AfterSteps};
 }
 
 RecipeSpace::Copies RecipeSpace::copies_of(const Recipe& mesh) {
   return {mesh.tensor, mesh.context, mesh.data, mesh.divides_experts() ? mesh.expert_data() : 1};
 }
 
+// Those of the rules; where a condition is on gathers, with and without them in forward.
+std::vector<StateSharding> RecipeSpace::kinds_of_sharding() const {
+  std::vector<StateSharding> kinds = filter_.rules().shardings;
+  if (!filter_.concerns(RecipeTrait::Gather)) return kinds;
+  for (std::size_t k = 0; k < kinds.size(); ++k) {
+    if (!kinds[k].any() || kinds[k].gathers_to_use()) continue;
+    StateSharding other = kinds[k];
+    other.gathers_in_forward = !other.gathers_in_forward;
+    if (std::ranges::find(kinds, other) == kinds.end()) kinds.push_back(other);
+  }
+  return kinds;
+}
+
 // Copies of a weight are tp devices apart.
 std::vector<StateSharding> RecipeSpace::find_shardings(const Recipe& mesh) const {
   std::vector<StateSharding> found;
   const std::int64_t dense = mesh.context * mesh.data;
-  const std::int64_t copies = std::max(dense, mesh.divides_experts() ? mesh.expert_data() : 1);
-  const auto add = [&](StateSharding sharding) {
+  const std::int64_t inside = in_node_ / mesh.tensor;
+  const auto add = [&](const StateSharding& sharding) {
     Recipe recipe = mesh;
     recipe.state_sharding = sharding;
     if (filter_.allows(recipe, kShardingTraits)) found.push_back(sharding);
   };
-  for (int kind = 0; kind <= static_cast<int>(StateSharding::Kind::Weights); ++kind) {
-    StateSharding sharding;
-    sharding.kind = static_cast<StateSharding::Kind>(kind);
-    if (kind > 0 && copies == 1) break;
+  for (StateSharding sharding : kinds_of_sharding()) {
+    if (sharding.any() && copies_of_weights(mesh) == 1) continue;
     add(sharding);
-    const std::int64_t inside = in_node_ / mesh.tensor;
-    if (kind == 0 || inside <= 1 || inside >= dense || dense % inside != 0) continue;
+    if (!sharding.any() || inside <= 1 || inside >= dense || dense % inside != 0) continue;
     sharding.group = static_cast<std::int32_t>(inside);
     add(sharding);
   }
@@ -281,6 +337,8 @@ Recipe RecipeSpace::recipe(const Recipe& mesh, const PipelineChoice& pipeline, R
   recipe.schedule = pipeline.schedule;
   recipe.recompute = recompute;
   recipe.state_sharding = sharding;
+  if (mesh.pipeline > 1 && copies_of_weights(mesh) > 1 && !sharding.each_microbatch())
+    recipe.reduction = pipeline.reduction;
   return recipe;
 }
 
@@ -289,7 +347,7 @@ void RecipeSpace::visit(const std::function<void(const Recipe&)>& each) const {
     for (const PipelineChoice& pipeline : pipelines(mesh)) {
       for (const Recompute::Kind recompute : recomputes_) {
         for (const StateSharding& sharding : shardings(mesh))
-          if (pipeline.suits(sharding)) each(recipe(mesh, pipeline, recompute, sharding));
+          if (has(mesh, pipeline, recompute, sharding)) each(recipe(mesh, pipeline, recompute, sharding));
       }
     }
   }

@@ -25,12 +25,13 @@ struct StageDivision {
   void apply_to(Recipe& recipe) const;
 };
 
-/// A division and the order of steps; "" is the schedule that the number of chunks implies.
+/// A division, the order of steps, and when gradients are reduced behind or beside them.
 struct PipelineChoice {
   std::size_t division = 0;  ///< of RecipeSpace::divisions()
-  std::string schedule;
-  bool both_ways = false;  ///< needs another copy of the weights, and divides no state
-  [[nodiscard]] bool suits(const StateSharding& sharding) const { return !both_ways || !sharding.any(); }
+  std::string schedule;      ///< "": that which the number of chunks implies
+  bool both_ways = false;    ///< needs another copy of the weights, and divides no state
+  std::optional<GradientReduction> reduction = {};
+  bool repeats = false;  ///< an earlier choice differs in the reduction alone
 };
 
 /// All recipes of a model on a topology for so many samples an iteration:
@@ -44,11 +45,11 @@ struct PipelineChoice {
 ///   with zero 0 alone
 ///   recompute none, selective, full
 ///   zero 0 to 3, over all copies of a weight or over those inside a node
-/// Everything else has its default. Recipes that expand to the same plan come once: zero needs copies, and
-/// of two ways to write a division of layers the shorter one counts.
+///   overlap of gathers, reductions and tp as the filter's rules say, or as its conditions ask for
+/// Everything else has its default, and the filter's rules allow all of it. Recipes that expand to the same
+/// plan come once: zero needs copies, and of two ways to write a division of layers the shorter one counts.
 ///
-/// A recipe is a mesh (all degrees, sp and mbs) and choices that are independent of each other, but for
-/// PipelineChoice::suits().
+/// A recipe is a mesh (all degrees, sp and mbs) and choices, which go together where has() says so.
 class RecipeSpace {
  public:
   /// `model` and `topology` must outlive it.
@@ -65,8 +66,12 @@ class RecipeSpace {
   [[nodiscard]] Recipe recipe(const Recipe& mesh, const PipelineChoice& pipeline, Recompute::Kind recompute,
                               const StateSharding& sharding) const;
 
+  /// Whether these choices are a recipe of the space.
+  [[nodiscard]] bool has(const Recipe& mesh, const PipelineChoice& pipeline, Recompute::Kind recompute,
+                         const StateSharding& sharding) const;
+
   [[nodiscard]] std::int64_t size() const { return size_; }
-  [[nodiscard]] std::int64_t size_of(const Recipe& mesh) const;
+  [[nodiscard]] std::int64_t size_of(std::size_t mesh) const { return sizes_[mesh]; }
   void visit(const std::function<void(const Recipe&)>& each) const;
   [[nodiscard]] const RecipeFilter& filter() const { return filter_; }
   /// What is enumerated, for reports.
@@ -77,6 +82,10 @@ class RecipeSpace {
   void add_meshes(const Recipe& degrees);
   void add_microbatches(Recipe mesh);
   void find_recomputes();
+  void count_recipes();
+  [[nodiscard]] std::int64_t count_recipes(const Recipe& mesh) const;
+  [[nodiscard]] std::vector<std::optional<GradientReduction>> reductions(std::int64_t groups) const;
+  [[nodiscard]] std::vector<StateSharding> kinds_of_sharding() const;
   [[nodiscard]] std::vector<StageDivision> find_divisions(std::int64_t groups) const;
   [[nodiscard]] std::vector<PipelineChoice> find_pipelines(std::int64_t groups,
                                                            std::int64_t microbatches) const;
@@ -97,6 +106,7 @@ class RecipeSpace {
   };
   static Copies copies_of(const Recipe& mesh);
   std::map<Copies, std::vector<StateSharding>> shardings_;
+  std::vector<std::int64_t> sizes_;  // by mesh
   std::int64_t size_ = 0;
 };
 

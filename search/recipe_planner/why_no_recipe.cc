@@ -47,7 +47,7 @@ std::string why_no_recipe(const RecipeModel& model, const Topology& topology, st
                           const RecipeFilter& filter) {
   const std::string batch = counted(samples, "sample");
   const auto conditions = filter.conditions();
-  if (!conditions.empty() && RecipeSpace(model, topology, samples, RecipeFilter()).size() > 0) {
+  if (!conditions.empty() && RecipeSpace(model, topology, samples, filter.without_conditions()).size() > 0) {
     for (std::size_t i = 0; i < conditions.size(); ++i) {
       const RecipeSpace others(model, topology, samples, filter.without(i));
       if (others.size() == 0) continue;
@@ -59,7 +59,7 @@ std::string why_no_recipe(const RecipeModel& model, const Topology& topology, st
     std::vector<std::string> all;
     for (const RecipeCondition& condition : conditions) all.push_back(condition.str());
     std::string nearest;
-    RecipeSpace(model, topology, samples, RecipeFilter()).visit([&](const Recipe& recipe) {
+    RecipeSpace(model, topology, samples, filter.without_conditions()).visit([&](const Recipe& recipe) {
       if (nearest.empty()) nearest = recipe.str();
     });
     return fmt::format(

@@ -11,7 +11,7 @@
 #include "taskgraph/plan/plan_json.h"
 #include "tests/temporary_folder.h"
 #include "tests/tools/command_line.h"
-#include "tools/frameworks/framework_plan.h"
+#include "tools/frameworks/framework.h"
 #include "tools/inputs/model_and_topology.h"
 #include "tools/inputs/recipe_run.h"
 
@@ -58,7 +58,7 @@ void expect_legal(const AuthorRecipe& row) {
   const ReadPlan read = read_framework_plan(plan, model, topology);
   EXPECT_EQ(read.plan.recipe.str(), recipe.str());
   EXPECT_EQ(read.plan.samples, row.samples);
-  const Framework& megatron = *std::ranges::find(frameworks(), "megatron", &Framework::name);
+  const Framework& megatron = framework_named("megatron");
   for (const Refusal& refusal : megatron.refusals(read.plan)) ADD_FAILURE() << refusal.part << refusal.reason;
 }
 

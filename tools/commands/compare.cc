@@ -14,6 +14,7 @@
 #include "tools/cli/table.h"
 #include "tools/cli/text.h"
 #include "tools/commands/execution_commands.h"
+#include "tools/commands/options/framework_options.h"
 #include "tools/commands/options/run_options.h"
 #include "tools/commands/options/shared_options.h"
 #include "tools/inputs/calibration_use.h"
@@ -228,6 +229,7 @@ CompareRun compare_run_of(const Arguments& a) {
   require_recompute(graph, options.recompute);
   require_imbalance(graph, options.imbalance);
   std::vector<RecipeRun> recipes = recipe_runs_of(a, topology);
+  for (const RecipeRun& run : recipes) require_recipe_of(a, run.model, run.recipe, options, topology);
   Runtime runtime = recipes.empty() ? runtime_of(a) : runtime_of_recipes(a, topology);
   return {std::move(model),
           std::move(graph),
@@ -326,6 +328,7 @@ Command compare_command() {
       "slower the plan predicted best is than the one measured best.";
   c.options = model_and_topology_options();
   for (Option& o : plan_options()) c.options.push_back(std::move(o));
+  c.options.push_back(for_option());
   c.options.push_back(recipe_option("compares a recipe with them; may be repeated"));
   c.options.back().repeated = true;
   c.options.push_back(calibration_option());

@@ -9,16 +9,20 @@
 #include "search/additive/intra_costs.h"
 #include "search/evaluator.h"
 #include "search/intra/files/read_instance.h"
+#include "sim/base/cores.h"
+#include "sim/base/deadline.h"
 #include "sim/base/errors.h"
 #include "sim/base/files.h"
 #include "tools/cli/command.h"
+#include "tools/commands/options/framework_options.h"
 #include "tools/commands/options/planner_options.h"
 #include "tools/commands/options/shared_options.h"
-#include "tools/frameworks/framework_plan.h"
+#include "tools/frameworks/framework.h"
 #include "tools/frameworks/mlir.h"
-#include "tools/frameworks/nearest_plan.h"
+#include "tools/frameworks/rank_run.h"
 #include "tools/inputs/model_and_topology.h"
 #include "tools/inputs/plan_origin.h"
+#include "tools/inputs/recipe_run.h"
 
 namespace pipesim {
 namespace {
@@ -37,7 +41,8 @@ struct OpenedPlan {
 
 struct ExportRun : OpenedPlan {
   const Framework& framework;
-  std::string base;  // MODULE:FUNCTION, or ""
+  std::string base;    // MODULE:FUNCTION, or ""
+  double seconds = 0;  // to look for another recipe; 0: none
 };
 
 constexpr const char* kInstance = "instance";
@@ -80,40 +85,53 @@ OpenedPlan opened_plan(const Arguments& a) {
 
 ExportRun export_run_of(const Arguments& a) {
   const Framework& framework = *std::ranges::find(frameworks(), target_of(a), &Framework::name);
-  return {opened_plan(a), framework, base_of(a, framework)};
+  constexpr double kMostSeconds = 1e6;
+  return {opened_plan(a), framework, base_of(a, framework), a.number("seconds", 0, kMostSeconds)};
 }
 
-// "; the nearest that it can is tp2,dp8,mbs1: 13.2 s an iteration, 4.1 % more than 12.7 s".
-std::string nearest_export(const ExportRun& run, const ReadPlan& read, const RecipeModel& model) {
-  const auto beyond_recipes = [](const Refusal& refusal) { return !refusal.amend; };
-  if (std::ranges::any_of(read.refusals, beyond_recipes)) return "";
-  const auto nearest = nearest_plan(run.framework, read, model, run.topology, run.plan.options);
-  if (!nearest) return "; no recipe near it is possible";
-  const CostModel costs(run.topology);
+// Recipes that the framework runs, ranked for the time of --seconds, each as "pipesim search --for" has it.
+RecipeRanking ranked_recipes(const ExportRun& run, const FrameworkPlan& question, const Runtime& runtime) {
+  OpenRun open{model_kept_by(run.framework, run.plan.model),
+               run.topology,
+               runtime,
+               run.plan.options,
+               question.samples,
+               {},
+               available_cores()};
+  open.filter = recipe_filter_of(&run.framework, question, {}, runtime);
+  const Deadline until(run.seconds);
+  const KeepTo keep(until);
+  return rank_run(open, [](const RankingProgress&) { return true; });
+}
+
+// "; the best that it runs is tp2,dp8,mbs1: 13.2 s an iteration, 4.1 % more than 12.7 s".
+std::string best_export(const ExportRun& run, const FrameworkPlan& plan) {
+  if (run.seconds == 0 || !run.framework.exports_model(plan)) return "";
+  Recipe overlapped;
+  if (run.framework.usual.tensor_overlap) overlapped.tensor_overlap = true;
+  const Runtime runtime = with_policies(runtime_for_recipes(run.topology, run.framework.runtime), overlapped);
+  const RecipeRanking ranking = ranked_recipes(run, plan, runtime);
+  if (ranking.best() == nullptr)
+    return ranking.proven()
+               ? "; none of its recipes fits into memory"
+               : fmt::format("; no recipe that it runs was found in the {} s of --seconds", run.seconds);
+  const CostModel costs(run.topology, nullptr, run.plan.runtime);
   const Evaluation before = Evaluator(run.graph, costs, run.plan.options).score(run.plan.strategy);
-  const Evaluation& after = nearest->evaluation;
-  const FrameworkPlan& plan = nearest->plan;
-  const double change = static_cast<double>(after.time) / static_cast<double>(before.time) - 1;
-  std::string text = fmt::format("; the nearest that it can is {}: {} an iteration, {:.1f} % {} than {}{}",
-                                 plan.recipe.str(), pretty(to_seconds(after.time)), std::abs(100 * change),
-                                 change >= 0 ? "more" : "less", pretty(to_seconds(before.time)),
-                                 after.feasible() ? "" : ", and it does not fit into memory");
-  if (plan.gradient_type != read.plan.gradient_type)
-    text += fmt::format(", with --gradient-type {}", name_of(plan.gradient_type));
-  if (plan.optimizer != read.plan.optimizer)
-    text += fmt::format(", with --optimizer {}", name_of(plan.optimizer));
-  return text + fmt::format(
-                    "; \"pipesim simulate --model {} --topology {} --batch {} --recipe {} -o FILE\" "
-                    "writes it",
-                    run.plan.model, run.plan.topology, plan.samples, plan.recipe.str());
+  const RatedRecipe& best = *ranking.best();
+  constexpr double kPercent = 100;
+  const double change = static_cast<double>(best.evaluation.time) / static_cast<double>(before.time) - 1;
+  return fmt::format(
+      "; the best that it runs{} is {}: {} an iteration, {:.1f} % {} than {}; \"pipesim simulate --model {} "
+      "--topology {} --batch {} --for {} --recipe {} -o FILE\" writes it",
+      ranking.proven() ? "" : fmt::format(", of those that {} s were enough for,", run.seconds),
+      best.recipe.str(), pretty(to_seconds(best.evaluation.time)), std::abs(kPercent * change),
+      change >= 0 ? "more" : "less", pretty(to_seconds(before.time)), run.plan.model, run.plan.topology,
+      plan.samples, run.framework.name, best.recipe.str());
 }
 
-[[noreturn]] void refuse_export(const ExportRun& run, const ReadPlan& read, const RecipeModel& model) {
-  std::string reasons;
-  for (const Refusal& refusal : read.refusals)
-    reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", refusal.part, refusal.reason);
-  throw InputError(fmt::format("{}: {} can't run this plan: {}{}", run.file, run.framework.title, reasons,
-                               nearest_export(run, read, model)));
+[[noreturn]] void refuse_export(const ExportRun& run, const ReadPlan& read, const Refusals& refusals) {
+  throw InputError(fmt::format("{}: {} can't run this plan: {}{}", run.file, run.framework.title,
+                               text_of(read.beyond_recipes, refusals), best_export(run, read.plan)));
 }
 
 void require_new(const fs::path& folder, bool force, const std::vector<ExportedFile>& files) {
@@ -201,8 +219,8 @@ int run_export(const Arguments& arguments, Streams& streams) {
   const RecipeModel model(run.graph);
   ReadPlan read = read_framework_plan(run.plan, model, run.topology);
   read.plan.base = run.base;
-  for (Refusal& refusal : run.framework.refusals(read.plan)) read.refusals.push_back(std::move(refusal));
-  if (!read.refusals.empty()) refuse_export(run, read, model);
+  const Refusals refusals = run.framework.refusals(read.plan);
+  if (!refusals.empty() || !read.beyond_recipes.empty()) refuse_export(run, read, refusals);
   const std::vector<ExportedFile> files = run.framework.files(read.plan);
   require_new(run.folder, run.force, files);
   write_export(run.folder, files);
@@ -251,9 +269,7 @@ Command export_command() {
       "costs and memory, for any solver of the intra-operator problem; \"pipesim solve\" reads it. The plan "
       "says "
       "model, topology and what an iteration is, and has no stages.\n\nWhat the framework can't express is "
-      "refused, with the reason, the "
-      "nearest "
-      "recipe that it can, and what that costs.";
+      "refused, with the reason, the best recipe that it runs, and what that costs.";
   c.options = {
       {"plan", "FILE", "", "the plan, as search -o and simulate -o write it"},
       {.name = "to",
@@ -275,6 +291,10 @@ Command export_command() {
        .help = "torchtitan: your configuration of the model",
        .details = "A function in Python that returns it. The plan's settings are put on it. Left out, it is "
                   "torchtitan's own, of models that it has one for."},
+      {.name = "seconds",
+       .argument = "S",
+       .default_value = "10",
+       .help = "time to look for the best plan, where this one is refused; 0: none"},
       mesh_option("instance: only splits over the axes of this mesh of all devices"),
       memory_margin_option()};
   for (Option& o :

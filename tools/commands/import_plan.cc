@@ -2,20 +2,24 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
 #include <string_view>
 
 #include "search/evaluator.h"
-#include "search/recipe_planner/rank_recipes.h"
 #include "sim/base/cores.h"
 #include "sim/base/deadline.h"
 #include "sim/base/errors.h"
 #include "sim/base/files.h"
+#include "tools/commands/options/framework_options.h"
 #include "tools/commands/options/plan_output.h"
 #include "tools/commands/options/shared_options.h"
 #include "tools/frameworks/megatron_run.h"
+#include "tools/frameworks/rank_run.h"
+#include "tools/frameworks/single_changes.h"
 #include "tools/inputs/model_and_topology.h"
 #include "tools/inputs/recipe_run.h"
 #include "tools/reports/breakdown/iteration_parts.h"
@@ -36,11 +40,20 @@ struct JudgedPlan {
   [[nodiscard]] IterationParts parts() const { return iteration_parts(report); }
 };
 
+// A single change of the plan, and what it brings.
+struct JudgedChange {
+  SingleChange change;
+  Evaluation evaluation;
+  Bytes peak;
+};
+
 // Everything that the command line asks for.
 struct ImportedRun {
+  const Framework& framework;
   std::string file, topology_text, output;
   Topology topology;
-  MegatronRun run;
+  MegatronRun run;  // its model keeps what the framework keeps
+  std::vector<RecipeCondition> conditions;
   double seconds = 0;  // of the search; 0: none
   bool json = false;
 };
@@ -54,20 +67,33 @@ ImportedRun imported_run_of(const Arguments& a) {
     throw UsageError("import: --topology is missing: a plan needs the devices that it runs on");
   if (a.has("output")) require_writable(a.text("output"));
   const MegatronFile file = MegatronFile::load(a.operands()[1]);
+  const Framework& framework = framework_named("megatron");
   Topology topology = topology_of(a, a.text("topology"));
   const auto devices = static_cast<std::int64_t>(topology.num_devices());
   MegatronRun run = megatron_run(file, devices);
+  run.model = model_kept_by(framework, run.model);
   if (const auto launched = devices_of_launch(file); launched && *launched != devices)
     run.left_out.push_back(
         fmt::format("--nproc-per-node: {} devices are launched, taken are the {} of topology \"{}\"",
                     *launched, devices, topology.name()));
   constexpr double kMostSeconds = 1e6;
-  return {file.source(),       a.text("topology"), text_or_none(a, "output"),
-          std::move(topology), std::move(run),     a.number("seconds", 0, kMostSeconds),
+  return {framework,           file.source(),  a.text("topology"),      text_or_none(a, "output"),
+          std::move(topology), std::move(run), recipe_conditions_of(a), a.number("seconds", 0, kMostSeconds),
           a.given("json")};
 }
 
-JudgedPlan judged_plan(const ImportedRun& run, Recipe recipe) {
+Runtime runtime_of_run(const ImportedRun& run, const Recipe& recipe) {
+  return with_policies(runtime_for_recipes(run.topology, run.framework.runtime), recipe);
+}
+
+// A recipe with its model and plan, not simulated yet.
+struct OpenPlan {
+  Recipe recipe;
+  OperatorGraph graph;
+  Plan plan;
+};
+
+OpenPlan open_plan(const ImportedRun& run, Recipe recipe) {
   const BatchRequest asked{.batch = run.run.samples, .microbatch = {}, .microbatches = {}};
   const ModelRun sized = run_of_recipe(run.run.model, recipe.devices(), asked, recipe);
   OperatorGraph graph = open_model(sized.model);
@@ -80,52 +106,127 @@ JudgedPlan judged_plan(const ImportedRun& run, Recipe recipe) {
   plan.options.gradient_type = run.run.gradient_type;
   plan.options.microbatches = sized.microbatches;
   apply_recipe(recipe, RecipeModel(graph), run.topology, plan);
-  plan.runtime = with_policies(runtime_for_recipes(run.topology), recipe);
-  const CostModel costs(run.topology, nullptr, plan.runtime);
-  Evaluator evaluator(graph, costs, plan.options);
-  PlanReport report = report_plan(evaluator, evaluator.contents().bind(plan.strategy));
-  plan.recipe = report.recipe;
-  return {recipe, std::move(plan), std::move(graph), std::move(report)};
+  plan.runtime = runtime_of_run(run, recipe);
+  return {std::move(recipe), std::move(graph), std::move(plan)};
 }
 
-RecipeRanking ranked_for(const ImportedRun& run, const JudgedPlan& yours, SearchWatch& watch) {
-  const RecipeModel model(yours.graph);
-  const CostModel costs(run.topology, nullptr, yours.plan.runtime);
-  PlanOptions options;
-  options.optimizer = run.run.optimizer;
-  options.gradient_type = run.run.gradient_type;
-  const std::string& text = run.run.model;
-  const OperatorGraph whole = open_model(text);
-  const auto graph_of = [&](std::int64_t batch, std::int64_t parts) {
-    return open_model(with_batch(with_zigzag(text, whole, parts), batch));
-  };
-  const RankingRequest request{model,          costs,    options, run.run.samples,
-                               RecipeFilter(), graph_of, {},      available_cores()};
-  const Deadline until(run.seconds, {}, watch.interruption());
+JudgedPlan judged_plan(const ImportedRun& run, Recipe recipe) {
+  OpenPlan open = open_plan(run, std::move(recipe));
+  const CostModel costs(run.topology, nullptr, open.plan.runtime);
+  Evaluator evaluator(open.graph, costs, open.plan.options);
+  PlanReport report = report_plan(evaluator, evaluator.contents().bind(open.plan.strategy));
+  open.plan.recipe = report.recipe;
+  return {std::move(open.recipe), std::move(open.plan), std::move(open.graph), std::move(report)};
+}
+
+JudgedChange judged_change(const ImportedRun& run, SingleChange change) {
+  const OpenPlan open = open_plan(run, change.recipe);
+  const CostModel costs(run.topology, nullptr, open.plan.runtime);
+  Evaluator evaluator(open.graph, costs, open.plan.options);
+  std::vector<DeviceMemory> peaks;
+  JudgedChange judged{std::move(change), {}, {}};
+  judged.evaluation = evaluator.score(evaluator.contents().bind(open.plan.strategy), peaks);
+  for (const DeviceMemory& peak : peaks) judged.peak = std::max(judged.peak, peak.peak);
+  return judged;
+}
+
+FrameworkPlan question_of(const ImportedRun& run, const JudgedPlan& yours) {
+  return framework_question(run.framework, run.run.model, run.run.samples, yours.plan.options, run.topology);
+}
+
+// Those that fit and are faster, or that fit where the plan does not, the fastest first; those that there is
+// time for.
+std::vector<JudgedChange> best_changes(const ImportedRun& run, const JudgedPlan& yours,
+                                       const Deadline& whole) {
+  constexpr double kShare = 0.4;
+  constexpr std::size_t kTold = 3;
+  const Deadline until = whole.within(kShare * run.seconds);
+  const KeepTo keep(until);
+  FrameworkPlan plan = question_of(run, yours);
+  plan.recipe = yours.recipe;
+  plan.layers = divide_layers(yours.recipe, plan.sizes.layers).layers;
+  std::vector<JudgedChange> better;
+  try {
+    for (SingleChange& change : single_changes(run.framework, plan, RecipeModel(yours.graph))) {
+      if (std::ranges::any_of(run.conditions, [&](const auto& c) { return !c.holds(change.recipe); }))
+        continue;
+      try {
+        JudgedChange judged = judged_change(run, std::move(change));
+        const bool gains = yours.report.infeasible || judged.evaluation.time < yours.report.iteration_time;
+        if (judged.evaluation.feasible() && gains) better.push_back(std::move(judged));
+      } catch (const InputError&) {  // a rule that looks at operators or microbatches refuses it
+      }
+    }
+  } catch (const OutOfTime&) {  // the others are not told
+  }
+  std::ranges::stable_sort(better, {}, [](const JudgedChange& c) { return c.evaluation.time; });
+  better.resize(std::min(better.size(), kTold));
+  return better;
+}
+
+RecipeRanking ranked_for(const ImportedRun& run, const JudgedPlan& yours, const Deadline& until,
+                         SearchWatch& watch) {
+  const Runtime runtime = runtime_for_recipes(run.topology, run.framework.runtime);
+  OpenRun open{run.run.model, run.topology, runtime, {}, run.run.samples, {}, available_cores()};
+  open.options.optimizer = run.run.optimizer;
+  open.options.gradient_type = run.run.gradient_type;
+  open.filter = recipe_filter_of(&run.framework, question_of(run, yours), run.conditions, runtime);
+  open.runtime = with_overlap_of(runtime, open.filter);
   const KeepTo keep(until);
   const auto tell = told_as_search(watch.callback());
-  return rank_recipes(request, [&](const RankingProgress& now) { return !until.passed() && tell(now); });
-}
-
-std::string fits_in_words(const PlanReport& report) {
-  return report.infeasible ? fmt::format("does not fit: {}", *report.infeasible) : "fits into memory";
+  return rank_run(open, [&](const RankingProgress& now) { return !until.passed() && tell(now); });
 }
 
 std::string iteration_text(const PlanReport& report) { return pretty(to_seconds(report.iteration_time)); }
 
-// "yours 71.2 s, best 62.4 s, because …".
-std::string verdict(const JudgedPlan& yours, const std::optional<JudgedPlan>& best,
-                    const RecipeRanking& ranking) {
-  const std::string of = fmt::format("of {} recipes", with_separators(ranking.recipes));
-  const std::string far = ranking.proven() ? "" : ", as far as --seconds went";
+// "9.0 % less".
+std::string less_text(Nanoseconds before, Nanoseconds after) {
+  constexpr double kPercent = 100;
+  const double less = kPercent * (1 - static_cast<double>(after) / static_cast<double>(before));
+  return fmt::format("{:.1f} % {}", std::abs(less), less >= 0 ? "less" : "more");
+}
+
+Bytes peak_of(const PlanReport& report) {
+  Bytes peak;
+  for (const DeviceMemory& memory : report.memory) peak = std::max(peak, memory.peak);
+  return peak;
+}
+
+// "57.1 GB on the fullest device, which fits".
+std::string memory_text(const PlanReport& report) {
+  return fmt::format("{} on the fullest device, {}", pretty(peak_of(report)),
+                     report.infeasible ? "which does not fit: " + *report.infeasible : "which fits");
+}
+
+std::string changes_text(const JudgedPlan& yours, const std::vector<JudgedChange>& changes) {
+  if (changes.empty())
+    return fmt::format("\nno single change that was tried {}\n",
+                       yours.report.infeasible ? "makes it fit" : "makes it faster");
+  std::string text = fmt::format("\n{}\n", yours.report.infeasible ? "single changes that make it fit"
+                                                                   : "the single changes that gain most");
+  for (const JudgedChange& c : changes)
+    text += fmt::format("  {}: {}, {}, {}\n", c.change.text, pretty(to_seconds(c.evaluation.time)),
+                        less_text(yours.report.iteration_time, c.evaluation.time), pretty(c.peak));
+  return text;
+}
+
+// "the best of 94,203 recipes that Megatron-LM runs is tp…".
+std::string best_text(const ImportedRun& run, const JudgedPlan& yours, const std::optional<JudgedPlan>& best,
+                      const RecipeRanking& ranking) {
+  const std::string of =
+      fmt::format("of {} recipes that {} runs", with_separators(ranking.recipes), run.framework.title);
+  if (!best && ranking.proven()) return fmt::format("\nnone {} fits into memory\n", of);
   if (!best)
-    return fmt::format("yours {}; none {} fits into memory{}\n", iteration_text(yours.report), of, far);
+    return fmt::format("\nin {} s none was found that fits, {}: {} were simulated; allow more --seconds\n",
+                       run.seconds, of, with_separators(ranking.simulated()));
+  const std::string sure = ranking.proven() ? "proven" : fmt::format("as far as {} s went", run.seconds);
   const bool faster = best->report.iteration_time < yours.report.iteration_time;
-  if (!faster && !yours.report.infeasible)
-    return fmt::format("yours {}; none {} is faster{}\n", iteration_text(yours.report), of, far);
+  if (!faster && !yours.report.infeasible) return fmt::format("\nnone {} is faster, {}\n", of, sure);
   const std::string why = faster ? because(yours.parts(), best->parts()) : "which fits into memory";
-  return fmt::format("yours {}, best {}, {}\n  the best {} is {}{}\n", iteration_text(yours.report),
-                     iteration_text(best->report), why, of, best->recipe.str(), far);
+  return fmt::format("\nthe best {}, {}\n  {}\n  iteration  {}, {}, {}\n  memory     {}\n", of, sure,
+                     best->recipe.str(), iteration_text(best->report),
+                     less_text(yours.report.iteration_time, best->report.iteration_time), why,
+                     memory_text(best->report));
 }
 
 Json json_of_plan(const JudgedPlan& plan) {
@@ -133,7 +234,15 @@ Json json_of_plan(const JudgedPlan& plan) {
           {"model", plan.graph.name()},
           {"iteration_time_s", to_seconds(plan.report.iteration_time).value},
           {"fits", !plan.report.infeasible.has_value()},
+          {"peak_memory_bytes", peak_of(plan.report).value},
           {"parts", json_of(plan.parts())}};
+}
+
+Json json_of_change(const JudgedChange& c) {
+  return {{"change", c.change.text},
+          {"recipe", c.change.recipe.str()},
+          {"iteration_time_s", to_seconds(c.evaluation.time).value},
+          {"peak_memory_bytes", c.peak.value}};
 }
 
 // "16 in 16 microbatches of 1".
@@ -143,12 +252,34 @@ std::string samples_text(const JudgedPlan& plan) {
 
 void report_run(const ImportedRun& run, const JudgedPlan& yours, std::ostream& out) {
   out << fmt::format(
-      "{}: a run of Megatron-LM on {} ({})\n\n  model      {}\n  recipe     {}\n  batch      {}\n"
-      "  iteration  {}, {}\n",
-      run.file, run.topology.name(), devices_text(run.topology), yours.graph.name(), yours.recipe.str(),
-      samples_text(yours), iteration_text(yours.report), fits_in_words(yours.report));
+      "{}: a run of {} on {} ({})\n\n  model      {}\n  recipe     {}\n  batch      {}\n"
+      "  memory     {}\n  iteration  {}\n",
+      run.file, run.framework.title, run.topology.name(), devices_text(run.topology), yours.graph.name(),
+      yours.recipe.str(), samples_text(yours), memory_text(yours.report), iteration_text(yours.report));
   if (!run.output.empty())
     out << fmt::format("  plan       {0}; \"pipesim simulate --plan {0}\" shows it\n", run.output);
+}
+
+// What would be better: single changes, then the best recipe of all.
+void advise(const ImportedRun& run, const JudgedPlan& yours, Streams& streams, Json& json) {
+  SearchWatch watch(streams, SearchBudget{}, std::nullopt, "");
+  const Deadline until(run.seconds, {}, watch.interruption());
+  const std::vector<JudgedChange> changes = best_changes(run, yours, until);
+  for (const JudgedChange& change : changes) json["changes"].push_back(json_of_change(change));
+  const RecipeRanking ranking = ranked_for(run, yours, until, watch);
+  SearchOutcome told;
+  told.proposals = ranking.simulated();
+  watch.finish(told);
+  if (ranking.recipes == 0)
+    throw InputError("no recipe that " + std::string(run.framework.title) +
+                     " runs is left; allowed: fewer conditions of --only and --not");
+  std::optional<JudgedPlan> best;
+  if (ranking.best() != nullptr) best = judged_plan(run, ranking.best()->recipe);
+  if (best) json["best"] = json_of_plan(*best);
+  if (best) json["because"] = because(yours.parts(), best->parts());
+  json["recipes"] = ranking.recipes;
+  json["proven"] = ranking.proven();
+  if (!run.json) streams.out << changes_text(yours, changes) << best_text(run, yours, best, ranking);
 }
 
 }  // namespace
@@ -162,8 +293,9 @@ std::vector<Option> import_plan_options() {
                               {.name = "seconds",
                                .argument = "S",
                                .default_value = "60",
-                               .help = "time to look for the best recipe; 0: none"},
-                              json_option()};
+                               .help = "time to look for better recipes; 0: none"}};
+  for (Option& o : recipe_condition_options("plan: ")) options.push_back(std::move(o));
+  options.push_back(json_option());
   return options;
 }
 
@@ -173,23 +305,16 @@ int import_plan(const Arguments& arguments, Streams& streams) {
     streams.err << fmt::format("pipesim: {}: {}\n", run.file, what);
   const JudgedPlan yours = judged_plan(run, run.run.recipe);
   give_plan(streams, run.output, yours.plan, yours.graph, run.topology);
-  Json json{{"yours", json_of_plan(yours)}, {"best", nullptr},   {"because", nullptr},
-            {"recipes", nullptr},           {"proven", nullptr}, {"left_out", run.run.left_out}};
+  Json json{{"framework", run.framework.name},
+            {"yours", json_of_plan(yours)},
+            {"changes", Json::array()},
+            {"best", nullptr},
+            {"because", nullptr},
+            {"recipes", nullptr},
+            {"proven", nullptr},
+            {"left_out", run.run.left_out}};
   if (!run.json) report_run(run, yours, streams.out);
-  if (run.seconds > 0) {
-    SearchWatch watch(streams, SearchBudget{}, std::nullopt, "");
-    const RecipeRanking ranking = ranked_for(run, yours, watch);
-    SearchOutcome told;
-    told.proposals = ranking.simulated();
-    watch.finish(told);
-    std::optional<JudgedPlan> best;
-    if (ranking.best() != nullptr) best = judged_plan(run, ranking.best()->recipe);
-    if (best) json["best"] = json_of_plan(*best);
-    if (best) json["because"] = because(yours.parts(), best->parts());
-    json["recipes"] = ranking.recipes;
-    json["proven"] = ranking.proven();
-    if (!run.json) streams.out << "\n" << verdict(yours, best, ranking);
-  }
+  if (run.seconds > 0) advise(run, yours, streams, json);
   if (run.json) give_document(streams, json);
   return yours.report.infeasible ? 1 : 0;
 }

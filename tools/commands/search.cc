@@ -16,6 +16,7 @@
 #include "sim/base/files.h"
 #include "sim/base/suggest.h"
 #include "tools/cli/command.h"
+#include "tools/commands/options/framework_options.h"
 #include "tools/commands/options/plan_output.h"
 #include "tools/commands/options/planner_options.h"
 #include "tools/commands/options/search_options.h"
@@ -364,6 +365,7 @@ Command search_command() {
       "plan.\n\nNo plan can be faster than the lower bound. With --calibration there is no bound, since "
       "measured durations may be shorter than the analytic model thinks possible.";
   c.options = model_and_topology_options();
+  c.options.push_back(for_option());
   c.options.push_back(recipe_option("a recipe to begin with, for mcmc and auto"));
   for (Option& o : own_search_options()) c.options.push_back(std::move(o));
   for (Option& o : plan_options()) c.options.push_back(std::move(o));

@@ -10,6 +10,7 @@
 #include "sim/base/files.h"
 #include "taskgraph/drawing/task_graph_dot.h"
 #include "tools/cli/command.h"
+#include "tools/commands/options/framework_options.h"
 #include "tools/commands/options/plan_output.h"
 #include "tools/commands/options/shared_options.h"
 #include "tools/commands/options/subject_options.h"
@@ -146,6 +147,7 @@ Command simulate_command() {
       "the memory of each.\n\nA plan that does "
       "not fit into memory is reported too, with exit status 1.";
   c.options = subject_options("simulate");
+  c.options.push_back(for_option());
   c.options.push_back(runtime_option());
   for (Option& o :
        in_group(OptionGroup::Output,

@@ -14,93 +14,124 @@ namespace {
 using DeepspeedJson = nlohmann::ordered_json;
 constexpr const char* kDeepspeedConfig = "ds_config.json";
 
-void refuse_deepspeed_pipeline(const FrameworkPlan& plan, Refusals& refusals) {
+void refuse_deepspeed_pipeline(const FrameworkPlan& plan, RuleCheck& check) {
   const Recipe& r = plan.recipe;
   if (r.pipeline == 1) return;
   if (r.chunks > 1)
-    refusals.push_back(
-        {fmt::format("vpp{}", r.chunks), "a device has one stage", amend_recipe([](Recipe& recipe) {
-           recipe.chunks = 1;
-           if (recipe.schedule == "interleaved") recipe.schedule.clear();
-         })});
+    check.refuse([&] {
+      return Refusal{fmt::format("vpp{}", r.chunks), "a device has one stage",
+                     amend_recipe([](Recipe& recipe) {
+                       recipe.chunks = 1;
+                       if (recipe.schedule == "interleaved") recipe.schedule.clear();
+                     })};
+    });
   if (r.chunks == 1 && r.schedule_name() != "1f1b")
-    refusals.push_back({"schedule=" + r.schedule_name(), "its pipelines run 1f1b",
-                        amend_recipe([](Recipe& recipe) { recipe.schedule.clear(); })});
+    check.refuse([&] {
+      return Refusal{"schedule=" + r.schedule_name(), "its pipelines run 1f1b",
+                     amend_recipe([](Recipe& recipe) { recipe.schedule.clear(); })};
+    });
   if (r.state_sharding.each_microbatch())
-    refusals.push_back({fmt::format("zero{} with pp{}", static_cast<int>(r.state_sharding.kind), r.pipeline),
-                        "ZeRO-2 and ZeRO-3 are incompatible with its pipelines",
-                        amend_recipe([](Recipe& recipe) {
-                          recipe.state_sharding = {.kind = StateSharding::Kind::Optimizer};
-                        })});
+    check.refuse([&] {
+      return Refusal{fmt::format("zero{} with pp{}", static_cast<int>(r.state_sharding.kind), r.pipeline),
+                     "ZeRO-2 and ZeRO-3 are incompatible with its pipelines",
+                     amend_recipe([](Recipe& recipe) {
+                       recipe.state_sharding = {.kind = StateSharding::Kind::Optimizer};
+                     })};
+    });
+  if (r.reduction == GradientReduction::Overlapped && !r.state_sharding.each_microbatch())
+    check.refuse([&] {
+      return Refusal{"reduce=overlapped", "its pipelines reduce gradients when all steps are done",
+                     amend_recipe([](Recipe& recipe) { recipe.reduction.reset(); })};
+    });
   if (r.tensor > 1)
-    refusals.push_back({fmt::format("tp{} with pp{}", r.tensor, r.pipeline),
-                        "its AutoTP does not split the layers of a PipelineModule",
-                        amend_recipe([](Recipe& recipe) {
-                          recipe.data *= recipe.tensor;
-                          recipe.tensor = 1;
-                          recipe.sequence_parallel = false;
-                        })});
+    check.refuse([&] {
+      return Refusal{fmt::format("tp{} with pp{}", r.tensor, r.pipeline),
+                     "its AutoTP does not split the layers of a PipelineModule",
+                     amend_recipe([](Recipe& recipe) {
+                       recipe.data *= recipe.tensor;
+                       recipe.tensor = 1;
+                       recipe.sequence_parallel = false;
+                     })};
+    });
   if (r.context > 1)
-    refusals.push_back({fmt::format("cp{} with pp{}", r.context, r.pipeline),
-                        "its sequence parallelism does not go with a PipelineModule",
-                        amend_recipe([](Recipe& recipe) {
-                          recipe.data *= recipe.context;
-                          recipe.context = recipe.ulysses = 1;
-                          recipe.ring = false;
-                        })});
+    check.refuse([&] {
+      return Refusal{fmt::format("cp{} with pp{}", r.context, r.pipeline),
+                     "its sequence parallelism does not go with a PipelineModule",
+                     amend_recipe([](Recipe& recipe) {
+                       recipe.data *= recipe.context;
+                       recipe.context = recipe.ulysses = 1;
+                       recipe.ring = false;
+                     })};
+    });
   const auto [fewest, most] = std::ranges::minmax(plan.layers);
   if (fewest != most)
-    refusals.push_back({fmt::format("stages of {} to {} layers", fewest, most),
-                        "its partition type:… gives each stage as many layers",
-                        amend_recipe([](Recipe& recipe) {
-                          recipe.first.reset(), recipe.last.reset(), recipe.layers.clear();
-                        })});
+    check.refuse([&] {
+      return Refusal{fmt::format("stages of {} to {} layers", fewest, most),
+                     "its partition type:… gives each stage as many layers", amend_recipe([](Recipe& recipe) {
+                       recipe.first.reset(), recipe.last.reset(), recipe.layers.clear();
+                     })};
+    });
 }
 
-void refuse_deepspeed_order(const FrameworkPlan& plan, Refusals& refusals) {
+void refuse_deepspeed_order(const FrameworkPlan& plan, RuleCheck& check) {
+  if (plan.recipe.order == Recipe().order) return;
   Recipe usual = plan.recipe;
   usual.order = Recipe().order;
   if (order_text(plan.recipe) == order_text(usual)) return;
-  refusals.push_back({"order=" + order_text(plan.recipe),
-                      "tensor and sequence parallel ranks are neighbours, and stages the most distant",
-                      amend_recipe([](Recipe& recipe) { recipe.order = Recipe().order; })});
+  check.refuse([&] {
+    return Refusal{"order=" + order_text(plan.recipe),
+                   "tensor and sequence parallel ranks are neighbours, and stages the most distant",
+                   amend_recipe([](Recipe& recipe) { recipe.order = Recipe().order; })};
+  });
 }
 
-void refuse_deepspeed_splits(const FrameworkPlan& plan, Refusals& refusals) {
+void refuse_deepspeed_splits(const FrameworkPlan& plan, RuleCheck& check) {
   const Recipe& r = plan.recipe;
   if (r.sequence_parallel)
-    refusals.push_back({"sp", "AutoTP copies norms and residuals",
-                        amend_recipe([](Recipe& recipe) { recipe.sequence_parallel = false; })});
+    check.refuse([&] {
+      return Refusal{"sp", "AutoTP copies norms and residuals",
+                     amend_recipe([](Recipe& recipe) { recipe.sequence_parallel = false; })};
+    });
   if (r.context > 1 && (r.ulysses != r.context || r.ring))
-    refusals.push_back({fmt::format("cp{} that divides the sequence in attention", r.context),
-                        "its sequence parallelism is Ulysses, which divides heads there",
-                        amend_recipe([](Recipe& recipe) {
-                          recipe.ulysses = recipe.context;
-                          recipe.ring = false;
-                        })});
+    check.refuse([&] {
+      return Refusal{fmt::format("cp{} that divides the sequence in attention", r.context),
+                     "its sequence parallelism is Ulysses, which divides heads there",
+                     amend_recipe([](Recipe& recipe) {
+                       recipe.ulysses = recipe.context;
+                       recipe.ring = false;
+                     })};
+    });
   if (r.context > 1 && r.tensor > 1)
-    refusals.push_back({fmt::format("tp{} with cp{}", r.tensor, r.context),
-                        "its sequence parallelism does not go with tensor parallelism",
-                        amend_recipe([](Recipe& recipe) {
-                          recipe.data *= recipe.tensor;
-                          recipe.tensor = 1;
-                          recipe.sequence_parallel = false;
-                        })});
+    check.refuse([&] {
+      return Refusal{fmt::format("tp{} with cp{}", r.tensor, r.context),
+                     "its sequence parallelism does not go with tensor parallelism",
+                     amend_recipe([](Recipe& recipe) {
+                       recipe.data *= recipe.tensor;
+                       recipe.tensor = 1;
+                       recipe.sequence_parallel = false;
+                     })};
+    });
   if (r.expert > 1 && r.expert_tensor_degree() != 1)
-    refusals.push_back({fmt::format("etp{}", r.expert_tensor_degree()),
-                        "expert_parallel.expert_tensor_parallel_size is 1",
-                        amend_recipe([](Recipe& recipe) { recipe.expert_tensor = 1; })});
+    check.refuse([&] {
+      return Refusal{fmt::format("etp{}", r.expert_tensor_degree()),
+                     "expert_parallel.expert_tensor_parallel_size is 1",
+                     amend_recipe([](Recipe& recipe) { recipe.expert_tensor = 1; })};
+    });
   if (r.expert > 1 && r.state_sharding.gathers_to_use())
-    refusals.push_back({fmt::format("zero3 with ep{}", r.expert), "AutoEP goes with ZeRO stages 0, 1 and 2",
-                        amend_recipe([](Recipe& recipe) {
-                          recipe.state_sharding = {.kind = StateSharding::Kind::Gradients};
-                        })});
+    check.refuse([&] {
+      return Refusal{fmt::format("zero3 with ep{}", r.expert), "AutoEP goes with ZeRO stages 0, 1 and 2",
+                     amend_recipe([](Recipe& recipe) {
+                       recipe.state_sharding = {.kind = StateSharding::Kind::Gradients};
+                     })};
+    });
   if (r.recompute == Recompute::Kind::Selective || r.recompute == Recompute::Kind::Stage)
-    refusals.push_back({fmt::format("recompute={}", name_of(r.recompute)), "whole layers are computed again",
-                        amend_recipe([](Recipe& recipe) { recipe.recompute = Recompute::Kind::Full; })});
+    check.refuse([&] {
+      return Refusal{fmt::format("recompute={}", name_of(r.recompute)), "whole layers are computed again",
+                     amend_recipe([](Recipe& recipe) { recipe.recompute = Recompute::Kind::Full; })};
+    });
 }
 
-void refuse_deepspeed_sharding(const FrameworkPlan& plan, Refusals& refusals) {
+void refuse_deepspeed_sharding(const FrameworkPlan& plan, RuleCheck& check) {
   const Recipe& r = plan.recipe;
   const StateSharding& s = r.state_sharding;
   const bool narrow = plan.sizes.type != DataType::Float32;
@@ -108,24 +139,36 @@ void refuse_deepspeed_sharding(const FrameworkPlan& plan, Refusals& refusals) {
     return amend_recipe([part](Recipe& recipe) { recipe.state_sharding.*part = StateSharding().*part; });
   };
   if (s.group > 0 && s.group < plan.copies())
-    refusals.push_back({fmt::format("shard={}", s.group), "all copies of a weight divide its state",
-                        reset(&StateSharding::group)});
+    check.refuse([&] {
+      return Refusal{fmt::format("shard={}", s.group), "all copies of a weight divide its state",
+                     reset(&StateSharding::group)};
+    });
   if (s.wide_weights && narrow)
-    refusals.push_back({"weights=float32", "weights are kept in the model's type, with a float32 copy",
-                        reset(&StateSharding::wide_weights)});
+    check.refuse([&] {
+      return Refusal{"weights=float32", "weights are kept in the model's type, with a float32 copy",
+                     reset(&StateSharding::wide_weights)};
+    });
   if (s.wide_gathers && narrow)
-    refusals.push_back(
-        {"gather=float32", "weights travel in the model's type", reset(&StateSharding::wide_gathers)});
+    check.refuse([&] {
+      return Refusal{"gather=float32", "weights travel in the model's type",
+                     reset(&StateSharding::wide_gathers)};
+    });
   if (s.keep_gathered)
-    refusals.push_back({"reshard=never", "ZeRO-3 gathers weights for forward and again for backward",
-                        reset(&StateSharding::keep_gathered)});
+    check.refuse([&] {
+      return Refusal{"reshard=never", "ZeRO-3 gathers weights for forward and again for backward",
+                     reset(&StateSharding::keep_gathered)};
+    });
   if (s.prefetch != 1)
-    refusals.push_back({fmt::format("prefetch={}", s.prefetch),
-                        "zero_optimization.stage3_prefetch_bucket_size counts elements, not layers",
-                        reset(&StateSharding::prefetch)});
+    check.refuse([&] {
+      return Refusal{fmt::format("prefetch={}", s.prefetch),
+                     "zero_optimization.stage3_prefetch_bucket_size counts elements, not layers",
+                     reset(&StateSharding::prefetch)};
+    });
   if (s.gathers_in_forward)
-    refusals.push_back({"overlap=gather", "ZeRO-1 and ZeRO-2 gather weights after the update",
-                        reset(&StateSharding::gathers_in_forward)});
+    check.refuse([&] {
+      return Refusal{"overlap=gather", "ZeRO-1 and ZeRO-2 gather weights after the update",
+                     reset(&StateSharding::gathers_in_forward)};
+    });
 }
 
 const char* type_name(DataType type) {
@@ -194,15 +237,39 @@ std::string deepspeed_launch(const FrameworkPlan& plan) {
       kDeepspeedConfig);
 }
 
+void check_deepspeed_recipe(const FrameworkPlan& plan, RuleCheck& check) {
+  refuse_deepspeed_pipeline(plan, check);
+  refuse_deepspeed_order(plan, check);
+  refuse_deepspeed_splits(plan, check);
+  refuse_deepspeed_sharding(plan, check);
+}
+
+void check_deepspeed_model(const FrameworkPlan& /*plan*/, RuleCheck& /*check*/) {}
+
+std::vector<FrameworkSetting> deepspeed_settings(const FrameworkPlan& plan) {
+  std::vector<FrameworkSetting> settings;
+  const DeepspeedJson flat = deepspeed_config(plan).flatten();
+  for (const auto& [path, value] : flat.items()) {
+    std::string name = path.substr(1);
+    std::ranges::replace(name, '/', '.');
+    settings.push_back({std::move(name), value.is_string() ? value.get<std::string>() : value.dump()});
+  }
+  return settings;
+}
+
 }  // namespace
 
-Refusals deepspeed_refusals(const FrameworkPlan& plan) {
-  Refusals refusals;
-  refuse_deepspeed_pipeline(plan, refusals);
-  refuse_deepspeed_order(plan, refusals);
-  refuse_deepspeed_splits(plan, refusals);
-  refuse_deepspeed_sharding(plan, refusals);
-  return refusals;
+Framework deepspeed_framework() {
+  return {.name = "deepspeed",
+          .title = "DeepSpeed",
+          .check_recipe = check_deepspeed_recipe,
+          .check_model = check_deepspeed_model,
+          .check_export = nullptr,
+          .files = deepspeed_files,
+          .settings = deepspeed_settings,
+          .runtime = "torch-eager",
+          .kept = "torch",
+          .usual = {}};
 }
 
 std::vector<ExportedFile> deepspeed_files(const FrameworkPlan& plan) {

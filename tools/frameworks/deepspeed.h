@@ -2,12 +2,12 @@
 
 #include <vector>
 
-#include "tools/frameworks/framework_plan.h"
+#include "tools/frameworks/framework.h"
 
 namespace pipesim {
 
-/// What DeepSpeed can't run of a plan, by the documentation of its configuration.
-Refusals deepspeed_refusals(const FrameworkPlan& plan);
+/// What DeepSpeed runs, by the documentation of its settings.
+Framework deepspeed_framework();
 
 /// The configuration in JSON, a script that launches it, the hosts and the order of ranks.
 std::vector<ExportedFile> deepspeed_files(const FrameworkPlan& plan);

@@ -6,15 +6,9 @@
 
 #include "search/recipes/recipe_of_plan.h"
 #include "sim/base/suggest.h"
-#include "tools/frameworks/deepspeed.h"
-#include "tools/frameworks/megatron.h"
-#include "tools/frameworks/torchtitan.h"
 
 namespace pipesim {
 namespace {
-
-// How often amendments may lead to other refusals.
-constexpr int kMostAmendments = 8;
 
 std::string differing_reason(const RecognisedRecipe& found, const OperatorGraph& graph) {
   const std::size_t others = found.differing.size() - 1;
@@ -25,17 +19,6 @@ std::string differing_reason(const RecognisedRecipe& found, const OperatorGraph&
 }
 
 }  // namespace
-
-std::function<void(FrameworkPlan&)> amend_recipe(std::function<void(Recipe&)> change) {
-  return [change = std::move(change)](FrameworkPlan& plan) { change(plan.recipe); };
-}
-
-const std::vector<Framework>& frameworks() {
-  static const std::vector<Framework> all{{"megatron", "Megatron-LM", megatron_refusals, megatron_files},
-                                          {"torchtitan", "torchtitan", torchtitan_refusals, torchtitan_files},
-                                          {"deepspeed", "DeepSpeed", deepspeed_refusals, deepspeed_files}};
-  return all;
-}
 
 ReadPlan read_framework_plan(const Plan& plan, const RecipeModel& model, const Topology& topology) {
   const RecognisedRecipe found = recipe_of(plan.strategy, plan.options, model, topology);
@@ -50,12 +33,12 @@ ReadPlan read_framework_plan(const Plan& plan, const RecipeModel& model, const T
   p.optimizer = plan.options.optimizer;
   p.gradient_type = plan.options.gradient_type;
   p.hosts = hosts_of(topology);
-  const auto as_the_recipe = [](FrameworkPlan&) {};
   if (!found.differing.empty())
-    read.refusals.push_back({fmt::format("operator \"{}\"", model.graph().op(found.differing.front()).name),
-                             differing_reason(found, model.graph()), as_the_recipe});
+    read.beyond_recipes.push_back(
+        {fmt::format("operator \"{}\"", model.graph().op(found.differing.front()).name),
+         differing_reason(found, model.graph())});
   for (const std::string& difference : found.differences)
-    read.refusals.push_back({difference, "no recipe says that, and frameworks are told one", as_the_recipe});
+    read.beyond_recipes.push_back({difference, "no recipe says that, and frameworks are told one"});
   return read;
 }
 
@@ -72,33 +55,6 @@ std::string order_text(const Recipe& recipe) {
     if (degree > 1) text += fmt::format("{}{}", text.empty() ? "" : "-", name_of(axis));
   }
   return text;
-}
-
-std::optional<FrameworkPlan> nearest_expressible(const Framework& framework, const FrameworkPlan& plan,
-                                                 const Refusals& refusals, const RecipeModel& model) {
-  FrameworkPlan nearest = plan;
-  Refusals open = refusals;
-  for (int i = 0; i < kMostAmendments; ++i) {
-    if (open.empty() && !model.illegal(nearest.recipe) &&
-        nearest.samples % (nearest.recipe.data * nearest.recipe.microbatch) == 0) {
-      nearest.layers = divide_layers(nearest.recipe, nearest.sizes.layers).layers;
-      return nearest;
-    }
-    for (const Refusal& refusal : open) {
-      if (!refusal.amend) return std::nullopt;
-      refusal.amend(nearest);
-    }
-    if (model.illegal(nearest.recipe)) {
-      const auto legal = nearest_legal(nearest.recipe, model, plan.recipe.devices());
-      if (!legal) return std::nullopt;
-      nearest.recipe = *legal;
-    }
-    if (nearest.samples % (nearest.recipe.data * nearest.recipe.microbatch) != 0)
-      nearest.recipe.microbatch = 1;
-    nearest.layers = divide_layers(nearest.recipe, nearest.sizes.layers).layers;
-    open = framework.refusals(nearest);
-  }
-  return std::nullopt;
 }
 
 }  // namespace pipesim

@@ -1,8 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,47 +27,22 @@ struct FrameworkPlan {
   [[nodiscard]] std::int64_t copies() const { return recipe.data * recipe.context; }  ///< of a weight
 };
 
-/// What a framework can't express, why, and how the nearest plan that it can differs.
-struct Refusal {
-  std::string part;                           ///< "schedule=zb-h1", "operator layer3.ffn1"
-  std::string reason;                         ///< "its pipelines run 1f1b, or interleaved with vpp"
-  std::function<void(FrameworkPlan&)> amend;  ///< none: no other recipe would help
-};
-using Refusals = std::vector<Refusal>;
-
-/// A file of an export.
-struct ExportedFile {
-  std::string name, content;
+/// What no recipe tells of a plan: an operator that is split otherwise, stages of other layers, replicas that
+/// take turns.
+struct BeyondRecipes {
+  std::string part, reason;  ///< "operator layer3.ffn1", why that is none of a recipe
 };
 
-/// A framework that plans are exported to.
-struct Framework {
-  std::string_view name;   ///< "megatron"
-  std::string_view title;  ///< "Megatron-LM"
-  Refusals (*refusals)(const FrameworkPlan& plan);
-  std::vector<ExportedFile> (*files)(const FrameworkPlan& plan);  ///< of a plan without refusals
-};
-const std::vector<Framework>& frameworks();
-
-/// The plan as recipes and sizes tell it, with what differs from every recipe as refusals: operators that are
-/// split otherwise, stages of other layers, replicas that take turns. InputError when the model is no decoder
-/// of the zoo, or the hosts can't be launched.
+/// The plan as recipes and sizes tell it. InputError when the model is no decoder of the zoo, or the hosts
+/// can't be launched.
 struct ReadPlan {
   FrameworkPlan plan;
-  Refusals refusals;
+  std::vector<BeyondRecipes> beyond_recipes;
 };
 ReadPlan read_framework_plan(const Plan& plan, const RecipeModel& model, const Topology& topology);
-
-/// The nearest plan that the framework can express: refusals amended, one after the other, until there is
-/// none and the recipe is legal for the model. Nothing when there is no such plan.
-std::optional<FrameworkPlan> nearest_expressible(const Framework& framework, const FrameworkPlan& plan,
-                                                 const Refusals& refusals, const RecipeModel& model);
 
 /// The axes of a recipe's order along which there are several devices, the closest first, "tp-dp". Two orders
 /// with the same text place ranks alike.
 std::string order_text(const Recipe& recipe);
-
-/// An amendment of the recipe.
-std::function<void(FrameworkPlan&)> amend_recipe(std::function<void(Recipe&)> change);
 
 }  // namespace pipesim

@@ -16,100 +16,145 @@ constexpr const char* kMegatronArguments = "megatron.args";
 
 bool shards_gradients(const Recipe& recipe) { return recipe.state_sharding.each_microbatch(); }
 
-void refuse_megatron_schedule(const FrameworkPlan& plan, Refusals& refusals) {
+void refuse_megatron_schedule(const FrameworkPlan& plan, RuleCheck& check) {
   const Recipe& r = plan.recipe;
   if (r.pipeline == 1) return;
   const std::string schedule = r.schedule_name();
   if (schedule != "1f1b" && schedule != "interleaved")
-    refusals.push_back({"schedule=" + schedule, "its pipelines run 1f1b, or interleaved where there is vpp",
-                        amend_recipe([](Recipe& recipe) { recipe.schedule.clear(); })});
+    check.refuse([&] {
+      return Refusal{"schedule=" + schedule, "its pipelines run 1f1b, or interleaved where there is vpp",
+                     amend_recipe([](Recipe& recipe) { recipe.schedule.clear(); })};
+    });
 }
 
-void refuse_megatron_order(const FrameworkPlan& plan, Refusals& refusals) {
+void refuse_megatron_order(const FrameworkPlan& plan, RuleCheck& check) {
+  if (plan.recipe.order == Recipe().order) return;
   Recipe usual = plan.recipe, pipeline_first = plan.recipe;
   usual.order = Recipe().order;
   pipeline_first.order = {MeshAxis::Tensor, MeshAxis::Context, MeshAxis::Expert, MeshAxis::Pipeline,
                           MeshAxis::Data};
   const std::string order = order_text(plan.recipe);
   if (order == order_text(usual) || order == order_text(pipeline_first)) return;
-  refusals.push_back({"order=" + order,
-                      "ranks are in the order tp-cp-ep-dp-pp, or tp-cp-ep-pp-dp with --use-tp-pp-dp-mapping",
-                      amend_recipe([](Recipe& recipe) { recipe.order = Recipe().order; })});
+  check.refuse([&] {
+    return Refusal{"order=" + order,
+                   "ranks are in the order tp-cp-ep-dp-pp, or tp-cp-ep-pp-dp with --use-tp-pp-dp-mapping",
+                   amend_recipe([](Recipe& recipe) { recipe.order = Recipe().order; })};
+  });
 }
 
-void refuse_megatron_context(const FrameworkPlan& plan, Refusals& refusals) {
+void refuse_megatron_context(const FrameworkPlan& plan, RuleCheck& check) {
   const Recipe& r = plan.recipe;
   if (r.context == 1) return;
   if (plan.sizes.sequence % (2 * r.context) != 0)
-    refusals.push_back(
-        {fmt::format("cp{}", r.context),
-         fmt::format("--seq-length must be a multiple of 2 x cp, and is {}", plan.sizes.sequence),
-         amend_recipe([](Recipe& recipe) {
-           recipe.data *= recipe.context;
-           recipe.context = recipe.ulysses = 1;
-           recipe.ring = false;
-         })});
+    check.refuse([&] {
+      return Refusal{fmt::format("cp{}", r.context),
+                     fmt::format("--seq-length must be a multiple of 2 x cp, and is {}", plan.sizes.sequence),
+                     amend_recipe([](Recipe& recipe) {
+                       recipe.data *= recipe.context;
+                       recipe.context = recipe.ulysses = 1;
+                       recipe.ring = false;
+                     })};
+    });
   if (r.ulysses > 1 && r.ulysses < r.context && !r.ring)
-    refusals.push_back({fmt::format("ulysses={} of cp{} with gathered keys", r.ulysses, r.context),
-                        "--cp-comm-type a2a+p2p passes keys and values round in a ring",
-                        amend_recipe([](Recipe& recipe) { recipe.ring = true; })});
+    check.refuse([&] {
+      return Refusal{fmt::format("ulysses={} of cp{} with gathered keys", r.ulysses, r.context),
+                     "--cp-comm-type a2a+p2p passes keys and values round in a ring",
+                     amend_recipe([](Recipe& recipe) { recipe.ring = true; })};
+    });
 }
 
-void refuse_megatron_sharding(const FrameworkPlan& plan, Refusals& refusals) {
+void refuse_megatron_sharding(const FrameworkPlan& plan, RuleCheck& check) {
   const Recipe& r = plan.recipe;
   const StateSharding& s = r.state_sharding;
   if (shards_gradients(r) && r.pipeline > 1)
-    refusals.push_back({fmt::format("zero{} with pp{}", static_cast<int>(s.kind), r.pipeline),
-                        "its FSDP is documented with tp, cp and ep alone, and --use-distributed-optimizer is "
-                        "zero1",
-                        amend_recipe([](Recipe& recipe) {
-                          const std::int32_t group = recipe.state_sharding.group;
-                          recipe.state_sharding = {.kind = StateSharding::Kind::Optimizer, .group = group};
-                        })});
+    check.refuse([&] {
+      return Refusal{fmt::format("zero{} with pp{}", static_cast<int>(s.kind), r.pipeline),
+                     "its FSDP is documented with tp, cp and ep alone, and --use-distributed-optimizer is "
+                     "zero1",
+                     amend_recipe([](Recipe& recipe) {
+                       const std::int32_t group = recipe.state_sharding.group;
+                       recipe.state_sharding = {.kind = StateSharding::Kind::Optimizer, .group = group};
+                     })};
+    });
   if (s.wide_weights && plan.sizes.type != DataType::Float32)
-    refusals.push_back({"weights=float32", "weights are kept in the model's type, with a float32 copy",
-                        amend_recipe([](Recipe& recipe) { recipe.state_sharding.wide_weights = false; })});
+    check.refuse([&] {
+      return Refusal{"weights=float32", "weights are kept in the model's type, with a float32 copy",
+                     amend_recipe([](Recipe& recipe) { recipe.state_sharding.wide_weights = false; })};
+    });
   if (s.wide_gathers && plan.sizes.type != DataType::Float32)
-    refusals.push_back({"gather=float32", "weights travel in the model's type",
-                        amend_recipe([](Recipe& recipe) { recipe.state_sharding.wide_gathers = false; })});
+    check.refuse([&] {
+      return Refusal{"gather=float32", "weights travel in the model's type",
+                     amend_recipe([](Recipe& recipe) { recipe.state_sharding.wide_gathers = false; })};
+    });
   if (s.keep_gathered)
-    refusals.push_back({"reshard=never", "no argument keeps what its FSDP has gathered",
-                        amend_recipe([](Recipe& recipe) { recipe.state_sharding.keep_gathered = false; })});
+    check.refuse([&] {
+      return Refusal{"reshard=never", "no argument keeps what its FSDP has gathered",
+                     amend_recipe([](Recipe& recipe) { recipe.state_sharding.keep_gathered = false; })};
+    });
   if (s.prefetch != 1)
-    refusals.push_back({fmt::format("prefetch={}", s.prefetch), "no argument counts layers to gather ahead",
-                        amend_recipe([](Recipe& recipe) { recipe.state_sharding.prefetch = 1; })});
+    check.refuse([&] {
+      return Refusal{fmt::format("prefetch={}", s.prefetch), "no argument counts layers to gather ahead",
+                     amend_recipe([](Recipe& recipe) { recipe.state_sharding.prefetch = 1; })};
+    });
 }
 
-void refuse_megatron_experts(const FrameworkPlan& plan, Refusals& refusals) {
+void refuse_megatron_overlap(const FrameworkPlan& plan, RuleCheck& check) {
+  const Recipe& r = plan.recipe;
+  if (r.state_sharding.gathers_in_forward && r.gradient_reduction() == GradientReduction::AfterSteps)
+    check.refuse([&] {
+      return Refusal{"overlap=gather without reduce=overlapped",
+                     "--overlap-param-gather needs --overlap-grad-reduce",
+                     amend_recipe([](Recipe& recipe) { recipe.reduction = GradientReduction::Overlapped; })};
+    });
+  if (r.tensor_overlap.value_or(false) && !r.sequence_parallel)
+    check.refuse([&] {
+      return Refusal{"tp-overlap without sp", "--tp-comm-overlap needs --sequence-parallel",
+                     amend_recipe([](Recipe& recipe) { recipe.tensor_overlap.reset(); })};
+    });
+}
+
+void refuse_megatron_experts(const FrameworkPlan& plan, RuleCheck& check) {
   const Recipe& r = plan.recipe;
   if (!plan.sizes.experts) return;
   if (r.tensor > 1 && !r.sequence_parallel)
-    refusals.push_back({fmt::format("tp{} without sp", r.tensor),
-                        "models with experts need --sequence-parallel where there is tp",
-                        amend_recipe([](Recipe& recipe) { recipe.sequence_parallel = true; })});
+    check.refuse([&] {
+      return Refusal{fmt::format("tp{} without sp", r.tensor),
+                     "models with experts need --sequence-parallel where there is tp",
+                     amend_recipe([](Recipe& recipe) { recipe.sequence_parallel = true; })};
+    });
   if (r.expert > 1 && plan.sizes.type == DataType::Float16)
-    refusals.push_back({fmt::format("ep{}", r.expert), "expert parallelism is refused with --fp16",
-                        amend_recipe([](Recipe& recipe) { recipe.expert = 1, recipe.expert_tensor = 0; })});
+    check.refuse([&] {
+      return Refusal{fmt::format("ep{}", r.expert), "expert parallelism is refused with --fp16",
+                     amend_recipe([](Recipe& recipe) { recipe.expert = 1, recipe.expert_tensor = 0; })};
+    });
 }
 
-void refuse_megatron_recompute(const FrameworkPlan& plan, Refusals& refusals) {
+void refuse_megatron_recompute(const FrameworkPlan& plan, RuleCheck& check) {
   const Recipe& r = plan.recipe;
   if (r.recompute == Recompute::Kind::Stage)
-    refusals.push_back({"recompute=stage", "--recompute-granularity is full, layer by layer, or selective",
-                        amend_recipe([](Recipe& recipe) { recipe.recompute = Recompute::Kind::Full; })});
+    check.refuse([&] {
+      return Refusal{"recompute=stage", "--recompute-granularity is full, layer by layer, or selective",
+                     amend_recipe([](Recipe& recipe) { recipe.recompute = Recompute::Kind::Full; })};
+    });
   if (r.gathered && (r.sequence_parallel || r.context > 1))
-    refusals.push_back({"gathered=keep", "inputs that forward gathered are gathered again for backward",
-                        amend_recipe([](Recipe& recipe) { recipe.gathered.reset(); })});
+    check.refuse([&] {
+      return Refusal{"gathered=keep", "inputs that forward gathered are gathered again for backward",
+                     amend_recipe([](Recipe& recipe) { recipe.gathered.reset(); })};
+    });
 }
 
-void refuse_megatron_model(const FrameworkPlan& plan, Refusals& refusals) {
+void refuse_megatron_model(const FrameworkPlan& plan, RuleCheck& check) {
   if (plan.gradient_type != DataType::Float32 && plan.gradient_type != plan.sizes.type)
-    refusals.push_back({fmt::format("--gradient-type {}", name_of(plan.gradient_type)),
-                        "gradients are in float32, or in the model's type",
-                        [](FrameworkPlan& p) { p.gradient_type = DataType::Float32; }});
+    check.refuse([&] {
+      return Refusal{fmt::format("--gradient-type {}", name_of(plan.gradient_type)),
+                     "gradients are in float32, or in the model's type",
+                     [](FrameworkPlan& p) { p.gradient_type = DataType::Float32; }};
+    });
   if (plan.sizes.biases == DecoderSizes::Biases::Attention)
-    refusals.push_back(
-        {"attention_bias=all", "--add-qkv-bias adds biases to queries, keys and values alone", {}});
+    check.refuse([&] {
+      return Refusal{
+          "attention_bias=all", "--add-qkv-bias adds biases to queries, keys and values alone", {}};
+    });
 }
 
 // Collects arguments.
@@ -230,8 +275,8 @@ void write_megatron_optimizer(const FrameworkPlan& plan, ArgumentWriter& w) {
     w.flag("--grad-reduce-in-bf16");
   if (plan.sizes.type != DataType::Float32 && plan.gradient_type == DataType::Float32)
     w.flag("--accumulate-allreduce-grads-in-fp32");
-  const bool overlaps = r.gradient_reduction() == GradientReduction::Overlapped || s.gathers_in_forward;
-  if (plan.copies() > 1 && overlaps) w.flag("--overlap-grad-reduce");
+  if (plan.copies() > 1 && r.gradient_reduction() == GradientReduction::Overlapped)
+    w.flag("--overlap-grad-reduce");
   if (!s.any()) return;
   w.flag("--use-distributed-optimizer");
   if (s.gathers_in_forward) w.flag("--overlap-param-gather");
@@ -283,18 +328,43 @@ std::string megatron_launch(const FrameworkPlan& plan) {
              kMegatronArguments, plan.sizes.vocabulary - 1);
 }
 
+void check_megatron_recipe(const FrameworkPlan& plan, RuleCheck& check) {
+  refuse_megatron_schedule(plan, check);
+  refuse_megatron_order(plan, check);
+  refuse_megatron_context(plan, check);
+  refuse_megatron_sharding(plan, check);
+  refuse_megatron_overlap(plan, check);
+  refuse_megatron_experts(plan, check);
+  refuse_megatron_recompute(plan, check);
+}
+
 }  // namespace
 
-Refusals megatron_refusals(const FrameworkPlan& plan) {
-  Refusals refusals;
-  refuse_megatron_schedule(plan, refusals);
-  refuse_megatron_order(plan, refusals);
-  refuse_megatron_context(plan, refusals);
-  refuse_megatron_sharding(plan, refusals);
-  refuse_megatron_experts(plan, refusals);
-  refuse_megatron_recompute(plan, refusals);
-  refuse_megatron_model(plan, refusals);
-  return refusals;
+namespace {
+
+std::vector<FrameworkSetting> megatron_settings(const FrameworkPlan& plan) {
+  std::vector<FrameworkSetting> settings;
+  for (const MegatronArgument& argument : megatron_arguments(plan))
+    settings.push_back({argument.flag, fmt::format("{}", fmt::join(argument.values, " "))});
+  return settings;
+}
+
+}  // namespace
+
+Framework megatron_framework() {
+  return {.name = "megatron",
+          .title = "Megatron-LM",
+          .check_recipe = check_megatron_recipe,
+          .check_model = refuse_megatron_model,
+          .check_export = nullptr,
+          .files = megatron_files,
+          .settings = megatron_settings,
+          .runtime = "megatron",
+          .kept = "megatron",
+          .usual = {.allows = {},
+                    .shardings = RecipeRules::overlapped_shardings(),
+                    .reduction = GradientReduction::Overlapped,
+                    .tensor_overlap = true}};
 }
 
 std::vector<MegatronArgument> megatron_arguments(const FrameworkPlan& plan) {

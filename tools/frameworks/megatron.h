@@ -3,12 +3,12 @@
 #include <string>
 #include <vector>
 
-#include "tools/frameworks/framework_plan.h"
+#include "tools/frameworks/framework.h"
 
 namespace pipesim {
 
-/// What Megatron-LM can't run of a plan, by the documentation of its arguments.
-Refusals megatron_refusals(const FrameworkPlan& plan);
+/// What Megatron-LM runs, by the documentation of its settings.
+Framework megatron_framework();
 
 /// An argument of Megatron-LM and its values.
 struct MegatronArgument {

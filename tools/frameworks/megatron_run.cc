@@ -107,8 +107,7 @@ class RunReader {
     const bool overlaps = given("--overlap-grad-reduce");
     if (recipe().pipeline == 1 && !overlaps)
       leave_out("--overlap-grad-reduce", "missing; gradients are reduced beside backward all the same");
-    if (recipe().pipeline > 1 && overlaps && !given("--overlap-param-gather"))  // which needs it
-      leave_out("--overlap-grad-reduce", "gradients are reduced when all steps of a device are done");
+    if (recipe().pipeline > 1 && overlaps) recipe().reduction = GradientReduction::Overlapped;
   }
 
   // Keys and values go round in a ring unless the arguments say otherwise.

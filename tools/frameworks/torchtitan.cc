@@ -44,22 +44,33 @@ const TorchtitanModel* torchtitan_model(const DecoderSizes& sizes) {
   return nullptr;
 }
 
-void refuse_torchtitan_model(const FrameworkPlan& plan, Refusals& refusals) {
+void check_torchtitan_export(const FrameworkPlan& plan, RuleCheck& check) {
   if (plan.base.empty() && !torchtitan_model(plan.sizes))
-    refusals.push_back({fmt::format("model \"{}\"", plan.model),
-                        "it has configurations of llama3-8b, llama3-70b, llama3-405b and deepseek-v3, with "
-                        "any sequence; --base names one of yours",
-                        {}});
+    check.refuse([&] {
+      return Refusal{fmt::format("model \"{}\"", plan.model),
+                     "it has configurations of llama3-8b, llama3-70b, llama3-405b and deepseek-v3, with "
+                     "any sequence; --base names one of yours",
+                     {}};
+    });
+}
+
+void refuse_torchtitan_model(const FrameworkPlan& plan, RuleCheck& check) {
   if (plan.sizes.type == DataType::Float16)
-    refusals.push_back({"dtype=float16", "training.mixed_precision_param is bfloat16 or float32", {}});
+    check.refuse([&] {
+      return Refusal{"dtype=float16", "training.mixed_precision_param is bfloat16 or float32", {}};
+    });
   if (plan.gradient_type != DataType::Float32)
-    refusals.push_back({fmt::format("--gradient-type {}", name_of(plan.gradient_type)),
-                        "training.mixed_precision_reduce is float32",
-                        [](FrameworkPlan& p) { p.gradient_type = DataType::Float32; }});
+    check.refuse([&] {
+      return Refusal{fmt::format("--gradient-type {}", name_of(plan.gradient_type)),
+                     "training.mixed_precision_reduce is float32",
+                     [](FrameworkPlan& p) { p.gradient_type = DataType::Float32; }};
+    });
   if (plan.optimizer != Optimizer::Adam)
-    refusals.push_back({fmt::format("--optimizer {}", name_of(plan.optimizer)),
-                        "its optimizers are Adam and AdamW",
-                        [](FrameworkPlan& p) { p.optimizer = Optimizer::Adam; }});
+    check.refuse([&] {
+      return Refusal{fmt::format("--optimizer {}", name_of(plan.optimizer)),
+                     "its optimizers are Adam and AdamW",
+                     [](FrameworkPlan& p) { p.optimizer = Optimizer::Adam; }};
+    });
 }
 
 bool splits_backward(const PipelineSchedule& schedule) {
@@ -78,39 +89,52 @@ PipelineSchedule schedule_of_plan(const FrameworkPlan& plan) {
   return make_schedule(r.schedule_name(), shape);
 }
 
-void refuse_torchtitan_schedule(const FrameworkPlan& plan, Refusals& refusals) {
+void refuse_torchtitan_schedule(const FrameworkPlan& plan, RuleCheck& check) {
   const Recipe& r = plan.recipe;
   if (r.pipeline == 1) return;
   const ScheduleKind& kind = schedule_kind(r.schedule_name());
   const auto change = amend_recipe([](Recipe& recipe) { recipe.schedule.clear(); });
   if (kind.weights != WeightChange::AfterIteration)
-    refusals.push_back({"schedule=" + r.schedule_name(), "weights change once an iteration", change});
+    check.refuse([&] {
+      return Refusal{"schedule=" + r.schedule_name(), "weights change once an iteration", change};
+    });
   if (kind.both_ways)
-    refusals.push_back(
-        {"schedule=" + r.schedule_name(), "a stage is on one group of devices for all microbatches", change});
+    check.refuse([&] {
+      return Refusal{"schedule=" + r.schedule_name(),
+                     "a stage is on one group of devices for all microbatches", change};
+    });
   if (r.tensor_overlap.value_or(false) && splits_backward(schedule_of_plan(plan)))
-    refusals.push_back({"tp-overlap with schedule=" + r.schedule_name(),
-                        "async tensor parallelism is for compiled modules, whose backward is one step",
-                        amend_recipe([](Recipe& recipe) { recipe.tensor_overlap.reset(); })});
+    check.refuse([&] {
+      return Refusal{"tp-overlap with schedule=" + r.schedule_name(),
+                     "async tensor parallelism is for compiled modules, whose backward is one step",
+                     amend_recipe([](Recipe& recipe) { recipe.tensor_overlap.reset(); })};
+    });
   if (kind.name != kDualPipeV) return;
   // The stages stay where they are.
   const auto one_by_one = amend_recipe([](Recipe& recipe) { recipe.schedule = kZeroBubbleV; });
   if (r.expert == 1)
-    refusals.push_back({fmt::format("schedule={} without ep", kDualPipeV),
-                        "its DualPipeV runs forward beside backward only where there is expert parallelism",
-                        one_by_one});
+    check.refuse([&] {
+      return Refusal{fmt::format("schedule={} without ep", kDualPipeV),
+                     "its DualPipeV runs forward beside backward only where there is expert parallelism",
+                     one_by_one};
+    });
   if (r.expert > 1 && r.recompute != Recompute::Kind::None)
-    refusals.push_back({fmt::format("schedule={} with recompute={}", kDualPipeV, name_of(r.recompute)),
-                        "its DualPipeV runs forward beside backward only where nothing is computed again",
-                        one_by_one});
+    check.refuse([&] {
+      return Refusal{fmt::format("schedule={} with recompute={}", kDualPipeV, name_of(r.recompute)),
+                     "its DualPipeV runs forward beside backward only where nothing is computed again",
+                     one_by_one};
+    });
 }
 
-void refuse_torchtitan_order(const FrameworkPlan& plan, Refusals& refusals) {
+void refuse_torchtitan_order(const FrameworkPlan& plan, RuleCheck& check) {
+  if (plan.recipe.order == Recipe().order) return;
   Recipe usual = plan.recipe;
   usual.order = Recipe().order;
   if (order_text(plan.recipe) == order_text(usual)) return;
-  refusals.push_back({"order=" + order_text(plan.recipe), "its mesh has the order tp-cp-ep-dp-pp",
-                      amend_recipe([](Recipe& recipe) { recipe.order = Recipe().order; })});
+  check.refuse([&] {
+    return Refusal{"order=" + order_text(plan.recipe), "its mesh has the order tp-cp-ep-dp-pp",
+                   amend_recipe([](Recipe& recipe) { recipe.order = Recipe().order; })};
+  });
 }
 
 // As PyTorch's FSDP2 does it, over all copies or over neighbouring ones.
@@ -119,86 +143,110 @@ void shard_weights(Recipe& recipe) {
   recipe.state_sharding = {.kind = StateSharding::Kind::Weights, .group = group, .wide_weights = true};
 }
 
-void refuse_torchtitan_sharding(const FrameworkPlan& plan, Refusals& refusals) {
+void refuse_torchtitan_sharding(const FrameworkPlan& plan, RuleCheck& check) {
   const Recipe& r = plan.recipe;
   const StateSharding& s = r.state_sharding;
   using Kind = StateSharding::Kind;
   const bool narrow = plan.sizes.type != DataType::Float32;
   if (plan.copies() == 1) {
     if (narrow && (r.tensor > 1 || r.pipeline > 1))
-      refusals.push_back({"dp1",
-                          "16-bit compute with tp or pp comes with FSDP, which needs two copies of a weight",
-                          amend_recipe([](Recipe& recipe) {
-                            std::int64_t& halved = recipe.pipeline > 1 ? recipe.pipeline : recipe.tensor;
-                            recipe.data = halved % 2 == 0 ? 2 : halved;
-                            halved /= recipe.data;
-                            recipe.sequence_parallel = recipe.sequence_parallel && recipe.tensor > 1;
-                            if (recipe.pipeline == 1) recipe.chunks = 1;
-                            if (recipe.pipeline == 1) recipe.schedule.clear();
-                            shard_weights(recipe);
-                          })});
+      check.refuse([&] {
+        return Refusal{"dp1",
+                       "16-bit compute with tp or pp comes with FSDP, which needs two copies of a weight",
+                       amend_recipe([](Recipe& recipe) {
+                         std::int64_t& halved = recipe.pipeline > 1 ? recipe.pipeline : recipe.tensor;
+                         recipe.data = halved % 2 == 0 ? 2 : halved;
+                         halved /= recipe.data;
+                         recipe.sequence_parallel = recipe.sequence_parallel && recipe.tensor > 1;
+                         if (recipe.pipeline == 1) recipe.chunks = 1;
+                         if (recipe.pipeline == 1) recipe.schedule.clear();
+                         shard_weights(recipe);
+                       })};
+      });
     return;
   }
   if (s.kind == Kind::Optimizer || s.kind == Kind::Gradients)
-    refusals.push_back({fmt::format("zero{}", static_cast<int>(s.kind)),
-                        "its data parallelism divides weights as FSDP2 does, or nothing",
-                        amend_recipe(shard_weights)});
+    check.refuse([&] {
+      return Refusal{fmt::format("zero{}", static_cast<int>(s.kind)),
+                     "its data parallelism divides weights as FSDP2 does, or nothing",
+                     amend_recipe(shard_weights)};
+    });
   if (s.kind == Kind::Weights && narrow && !s.wide_weights)
-    refusals.push_back({"zero3 without weights=float32",
-                        "FSDP2 keeps float32 weights and gathers them in training.mixed_precision_param",
-                        amend_recipe(shard_weights)});
+    check.refuse([&] {
+      return Refusal{"zero3 without weights=float32",
+                     "FSDP2 keeps float32 weights and gathers them in training.mixed_precision_param",
+                     amend_recipe(shard_weights)};
+    });
   if (s.wide_gathers && narrow)
-    refusals.push_back({"gather=float32", "weights are gathered in the type that they are used in",
-                        amend_recipe([](Recipe& recipe) { recipe.state_sharding.wide_gathers = false; })});
+    check.refuse([&] {
+      return Refusal{"gather=float32", "weights are gathered in the type that they are used in",
+                     amend_recipe([](Recipe& recipe) { recipe.state_sharding.wide_gathers = false; })};
+    });
   if (s.prefetch != 1)
-    refusals.push_back({fmt::format("prefetch={}", s.prefetch), "no field counts layers to gather ahead",
-                        amend_recipe([](Recipe& recipe) { recipe.state_sharding.prefetch = 1; })});
+    check.refuse([&] {
+      return Refusal{fmt::format("prefetch={}", s.prefetch), "no field counts layers to gather ahead",
+                     amend_recipe([](Recipe& recipe) { recipe.state_sharding.prefetch = 1; })};
+    });
   if (!s.any() && plan.copies() > 1 && (r.tensor > 1 || r.pipeline > 1 || r.context > 1))
-    refusals.push_back({fmt::format("dp{} without FSDP", r.data), "its DDP goes with no other parallelism",
-                        amend_recipe(shard_weights)});
+    check.refuse([&] {
+      return Refusal{fmt::format("dp{} without FSDP", r.data), "its DDP goes with no other parallelism",
+                     amend_recipe(shard_weights)};
+    });
   if (s.group > 0 && (s.group % r.context != 0 || plan.copies() % s.group != 0))
-    refusals.push_back({fmt::format("shard={}", s.group),
-                        fmt::format("data_parallel_shard_degree x cp{} copies divide weights", r.context),
-                        amend_recipe([](Recipe& recipe) { recipe.state_sharding.group = 0; })});
+    check.refuse([&] {
+      return Refusal{fmt::format("shard={}", s.group),
+                     fmt::format("data_parallel_shard_degree x cp{} copies divide weights", r.context),
+                     amend_recipe([](Recipe& recipe) { recipe.state_sharding.group = 0; })};
+    });
 }
 
-void refuse_torchtitan_splits(const FrameworkPlan& plan, Refusals& refusals) {
+void refuse_torchtitan_splits(const FrameworkPlan& plan, RuleCheck& check) {
   const Recipe& r = plan.recipe;
   const std::int64_t parts = r.tensor * (r.context > 1 ? 2 * r.context : 1);
   if (plan.sizes.sequence % parts != 0)
-    refusals.push_back({fmt::format("tp{} with cp{}", r.tensor, r.context),
-                        fmt::format("training.seq_len must be a multiple of tp x 2 cp, {}, and is {}", parts,
-                                    plan.sizes.sequence),
-                        amend_recipe([](Recipe& recipe) {
-                          recipe.data *= recipe.context;
-                          recipe.context = recipe.ulysses = 1;
-                          recipe.ring = false;
-                        })});
+    check.refuse([&] {
+      return Refusal{fmt::format("tp{} with cp{}", r.tensor, r.context),
+                     fmt::format("training.seq_len must be a multiple of tp x 2 cp, {}, and is {}", parts,
+                                 plan.sizes.sequence),
+                     amend_recipe([](Recipe& recipe) {
+                       recipe.data *= recipe.context;
+                       recipe.context = recipe.ulysses = 1;
+                       recipe.ring = false;
+                     })};
+    });
   if (plan.sizes.tied && r.pipeline > 1)
-    refusals.push_back({fmt::format("pp{} with a tied projection", r.pipeline),
-                        "its pipelines share no weight between stages", amend_recipe([](Recipe& recipe) {
-                          recipe.data *= recipe.pipeline;
-                          recipe.pipeline = recipe.chunks = 1;
-                          recipe.schedule.clear();
-                          recipe.first.reset(), recipe.last.reset(), recipe.layers.clear();
-                        })});
+    check.refuse([&] {
+      return Refusal{fmt::format("pp{} with a tied projection", r.pipeline),
+                     "its pipelines share no weight between stages", amend_recipe([](Recipe& recipe) {
+                       recipe.data *= recipe.pipeline;
+                       recipe.pipeline = recipe.chunks = 1;
+                       recipe.schedule.clear();
+                       recipe.first.reset(), recipe.last.reset(), recipe.layers.clear();
+                     })};
+    });
   if (r.ulysses > 1)
-    refusals.push_back({fmt::format("ulysses={}", r.ulysses),
-                        "context parallelism divides sequences, not heads",
-                        amend_recipe([](Recipe& recipe) { recipe.ulysses = 1; })});
+    check.refuse([&] {
+      return Refusal{fmt::format("ulysses={}", r.ulysses), "context parallelism divides sequences, not heads",
+                     amend_recipe([](Recipe& recipe) { recipe.ulysses = 1; })};
+    });
   if (r.expert > 1 && r.expert_tensor_degree() != 1)
-    refusals.push_back({fmt::format("etp{}", r.expert_tensor_degree()),
-                        "with expert parallelism an expert is whole on its device",
-                        amend_recipe([](Recipe& recipe) { recipe.expert_tensor = 1; })});
+    check.refuse([&] {
+      return Refusal{fmt::format("etp{}", r.expert_tensor_degree()),
+                     "with expert parallelism an expert is whole on its device",
+                     amend_recipe([](Recipe& recipe) { recipe.expert_tensor = 1; })};
+    });
   if (r.recompute == Recompute::Kind::Selective || r.recompute == Recompute::Kind::Stage)
-    refusals.push_back({fmt::format("recompute={}", name_of(r.recompute)),
-                        "activation_checkpoint.mode is none or full; its selective mode computes products "
-                        "again, not attention",
-                        amend_recipe([](Recipe& recipe) { recipe.recompute = Recompute::Kind::Full; })});
+    check.refuse([&] {
+      return Refusal{fmt::format("recompute={}", name_of(r.recompute)),
+                     "activation_checkpoint.mode is none or full; its selective mode computes products "
+                     "again, not attention",
+                     amend_recipe([](Recipe& recipe) { recipe.recompute = Recompute::Kind::Full; })};
+    });
   if (r.gathered && (r.sequence_parallel || r.context > 1))
-    refusals.push_back({fmt::format("gathered={}", name_of(*r.gathered)),
-                        "no field says which inputs are kept",
-                        amend_recipe([](Recipe& recipe) { recipe.gathered.reset(); })});
+    check.refuse([&] {
+      return Refusal{fmt::format("gathered={}", name_of(*r.gathered)), "no field says which inputs are kept",
+                     amend_recipe([](Recipe& recipe) { recipe.gathered.reset(); })};
+    });
 }
 
 char torchtitan_letter(StepKind kind) {
@@ -311,16 +359,38 @@ const char* torchtitan_schedule_name(const Recipe& recipe) {
 }
 bool takes_steps(const Recipe& recipe) { return recipe.pipeline > 1 && recipe.schedule != kDualPipeV; }
 
+void check_torchtitan_recipe(const FrameworkPlan& plan, RuleCheck& check) {
+  refuse_torchtitan_schedule(plan, check);
+  refuse_torchtitan_order(plan, check);
+  refuse_torchtitan_sharding(plan, check);
+  refuse_torchtitan_splits(plan, check);
+}
+
 }  // namespace
 
-Refusals torchtitan_refusals(const FrameworkPlan& plan) {
-  Refusals refusals;
-  refuse_torchtitan_model(plan, refusals);
-  refuse_torchtitan_schedule(plan, refusals);
-  refuse_torchtitan_order(plan, refusals);
-  refuse_torchtitan_sharding(plan, refusals);
-  refuse_torchtitan_splits(plan, refusals);
-  return refusals;
+namespace {
+
+std::vector<FrameworkSetting> torchtitan_settings(const FrameworkPlan& plan) {
+  std::vector<FrameworkSetting> settings;
+  for (const TorchtitanField& field : torchtitan_fields(plan)) settings.push_back({field.path, field.value});
+  return settings;
+}
+
+}  // namespace
+
+Framework torchtitan_framework() {
+  StateSharding divided{.kind = StateSharding::Kind::Weights, .wide_weights = true}, kept = divided;
+  kept.keep_gathered = true;
+  return {.name = "torchtitan",
+          .title = "torchtitan",
+          .check_recipe = check_torchtitan_recipe,
+          .check_model = refuse_torchtitan_model,
+          .check_export = check_torchtitan_export,
+          .files = torchtitan_files,
+          .settings = torchtitan_settings,
+          .runtime = "torch-compile",
+          .kept = "torch",
+          .usual = {.allows = {}, .shardings = {StateSharding(), divided, kept}, .reduction = {}}};
 }
 
 std::string torchtitan_schedule(const PipelineSchedule& schedule) {

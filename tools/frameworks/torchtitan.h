@@ -4,12 +4,12 @@
 #include <vector>
 
 #include "taskgraph/schedules/schedule.h"
-#include "tools/frameworks/framework_plan.h"
+#include "tools/frameworks/framework.h"
 
 namespace pipesim {
 
-/// What torchtitan can't run of a plan, by the documentation of its configuration.
-Refusals torchtitan_refusals(const FrameworkPlan& plan);
+/// What torchtitan runs, by the documentation of its settings.
+Framework torchtitan_framework();
 
 /// A schedule as torchtitan's CSV: a line for each group of devices, cells STAGE ACTION MICROBATCH such as
 /// 0F3, with F forward, B backward, I gradients of inputs, W gradients of weights.

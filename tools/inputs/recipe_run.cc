@@ -72,11 +72,11 @@ void apply_recipe(const Recipe& recipe, const RecipeModel& model, const Topology
     throw InputError(fmt::format("recipe \"{}\": {}", recipe.str(), *reason));
 }
 
-Runtime runtime_for_recipes(const Topology& topology) {
+Runtime runtime_for_recipes(const Topology& topology, std::string_view framework) {
   for (std::size_t d = 0; d < topology.num_devices(); ++d) {
     if (!topology.kind(DeviceId(d)).fused_attention) return {};
   }
-  return parse_runtime("megatron");
+  return parse_runtime(framework);
 }
 
 Runtime with_policies(Runtime runtime, const Recipe& recipe) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "search/recipes/expand_recipe.h"
 #include "taskgraph/plan/plan_json.h"
@@ -28,9 +29,9 @@ ModelRun run_of_recipe(const std::string& model, std::int64_t devices, const Bat
 /// Gives the plan the strategy, pipeline and recompute of a complete recipe, found by "recipe".
 void apply_recipe(const Recipe& recipe, const RecipeModel& model, const Topology& topology, Plan& plan);
 
-/// What runs plans of recipes unless somebody says otherwise: Megatron-LM, where all devices are GPUs for
-/// which frameworks have fused attention (DeviceKind::fused_attention); else pipesim itself.
-Runtime runtime_for_recipes(const Topology& topology);
+/// What runs plans of recipes unless somebody says otherwise: that of a framework, where all devices are GPUs
+/// for which frameworks have fused attention (DeviceKind::fused_attention); else pipesim itself.
+Runtime runtime_for_recipes(const Topology& topology, std::string_view framework = "megatron");
 
 /// The runtime, with what a recipe says of its policies: tp-overlap.
 Runtime with_policies(Runtime runtime, const Recipe& recipe);

@@ -110,8 +110,9 @@ class SimulatedPick {
     PipelineChoice pipeline = any(space.pipelines(mesh));
     const StageDivision division = space.divisions(mesh.pipeline)[pipeline.division];
     StateSharding sharding = any(space.shardings(mesh));
-    if (!pipeline.suits(sharding)) sharding = {};
-    recipe = space.recipe(mesh, pipeline, any(space.recomputes()), sharding);
+    const Recompute::Kind recompute = any(space.recomputes());
+    if (!space.has(mesh, pipeline, recompute, sharding)) sharding = {};
+    recipe = space.recipe(mesh, pipeline, recompute, sharding);
     microbatches = space.microbatches(mesh);
     graph_.emplace(make_zoo_model(c.model + ",batch=" + std::to_string(recipe.data * recipe.microbatch)));
     const RecipeModel model(*graph_);
@@ -199,11 +200,12 @@ struct Shares {
 };
 
 Shares expect_below_simulation(std::uint64_t seeds, const Runtime& runtime, std::set<std::string>& schedules,
-                               const std::vector<BoundCase>& cases = bound_cases()) {
+                               const std::vector<BoundCase>& cases = bound_cases(),
+                               const RecipeFilter& filter = {}) {
   Shares shares;
   for_each_seed(sanitized ? seeds / 4 : seeds, [&](Rng& rng) {
     const BoundCase& c = cases[rng.below(cases.size())];
-    SimulatedPick bounded(c, runtime, rng);
+    SimulatedPick bounded(c, runtime, rng, filter);
     const RecipeBound simulated = bounded.simulated();
     const std::string which =
         c.model + " on " + c.topology + ": " + bounded.recipe.str() + " by " + runtime.name;
@@ -264,6 +266,22 @@ TEST(RecipeBounds, AreNeverAboveTheSimulationWithInterference) {
     const Shares shares = expect_below_simulation(100, parse_runtime(runtime), schedules);
     RecordProperty(runtime, std::to_string(shares.time));
     if (shares.number < 50) return;  // a single seed
+    EXPECT_GT(shares.time, 0.4);
+  }
+}
+
+// As users of frameworks switch it on.
+TEST(RecipeBounds, AreNeverAboveTheSimulationWithOverlap) {
+  RecipeRules rules;
+  rules.shardings = RecipeRules::overlapped_shardings();
+  rules.reduction = GradientReduction::Overlapped;
+  rules.tensor_overlap = true;
+  std::set<std::string> schedules;
+  for (const char* runtime : {"pipesim:tensor-overlap=always", "megatron:tensor-overlap=always"}) {
+    const Shares shares = expect_below_simulation(200, parse_runtime(runtime), schedules, bound_cases(),
+                                                  RecipeFilter({}, rules));
+    RecordProperty(runtime, std::to_string(shares.time));
+    if (shares.number < 100) return;  // a single seed
     EXPECT_GT(shares.time, 0.4);
   }
 }

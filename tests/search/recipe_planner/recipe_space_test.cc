@@ -225,6 +225,59 @@ TEST(RecipeSpace, KeepsToConditions) {
   }
 }
 
+// A recipe with each combination of these kinds of overlap that changes its plan.
+TEST(RecipeSpace, TriesBothValuesOfOverlapThatConditionsName) {
+  const SpaceCase c(kLlamaOfSpace, "dgx-a100", 8);
+  std::set<std::string> expected;
+  c.space().visit([&](const Recipe& plain) {
+    const int zero = static_cast<int>(plain.state_sharding.kind);
+    const bool reduces_once = plain.pipeline > 1 && plain.data * plain.context > 1 && zero < 2;
+    for (const bool gather : {false, true}) {
+      for (const bool overlapped : {false, true}) {
+        Recipe r = plain;
+        if ((gather && (zero == 0 || zero == 3)) || (overlapped && !reduces_once)) continue;
+        r.state_sharding.gathers_in_forward = gather;
+        if (overlapped) r.reduction = GradientReduction::Overlapped;
+        expected.insert(r.str());
+      }
+    }
+  });
+  EXPECT_THAT(
+      differing(recipes_in(c.space({"overlap=none,gather", "reduce=overlapped,after-steps"})), expected),
+      IsEmpty());
+  const std::set<std::string> only_gather = recipes_in(c.space({"overlap=gather", "zero=1"}));
+  EXPECT_FALSE(only_gather.empty());
+  for (const std::string& recipe : only_gather)
+    EXPECT_THAT(recipe, testing::HasSubstr("zero1,overlap=gather"));
+}
+
+TEST(RecipeSpace, KeepsToRules) {
+  const SpaceCase c(kMixtralOfSpace, "dgx-a100", 8);
+  RecipeRules rules;
+  rules.shardings = {StateSharding(), {.kind = StateSharding::Kind::Optimizer, .gathers_in_forward = true}};
+  rules.reduction = GradientReduction::Overlapped;
+  rules.tensor_overlap = true;
+  const RecipeSpace all(c.model, c.topology, c.samples, RecipeFilter({}, rules));
+  rules.allows = [](const Recipe& r) {
+    return (r.pipeline == 1 || r.schedule_name() == "1f1b") && r.tensor * r.expert < 8 &&
+           (r.recompute != Recompute::Kind::Full || r.state_sharding.any());
+  };
+  std::set<std::string> expected;
+  all.visit([&](const Recipe& r) {
+    EXPECT_EQ(r.tensor_overlap.value_or(false), r.sequence_parallel) << r.str();
+    if (rules.allows(r)) expected.insert(r.str());
+  });
+  EXPECT_FALSE(expected.empty());
+  const RecipeSpace space(c.model, c.topology, c.samples, RecipeFilter({}, rules));
+  EXPECT_THAT(differing(recipes_in(space), expected), IsEmpty());
+  std::int64_t of_meshes = 0;
+  for (std::size_t m = 0; m < space.meshes().size(); ++m) {
+    EXPECT_GT(space.size_of(m), 0);
+    of_meshes += space.size_of(m);
+  }
+  EXPECT_EQ(of_meshes, space.size());
+}
+
 TEST(RecipeSpace, TakesWhatIsAskedForBesideTheUsual) {
   const SpaceCase c(kLlamaOfSpace, "dgx-a100:2", 24);
   EXPECT_THAT(recipes_in(c.space({"mbs=3", "dp=8", "pp=1", "zero=0", "recompute=none"})),
@@ -258,7 +311,9 @@ TEST(RecipeConditions, RefuseWhatTheyDoNotKnow) {
             "--only tp: allowed: a part of recipes and its values, such as tp=4,8");
   EXPECT_EQ(refusal_of_condition("tensor=4"),
             "--only tensor=4: unknown part \"tensor\", allowed: tp, cp, dp, ep, etp, pp, vpp, mbs, sp, zero, "
-            "shard, recompute, schedule, first, last");
+            "shard, recompute, schedule, first, last, overlap, reduce, tp-overlap");
+  EXPECT_EQ(refusal_of_condition("overlap=on"),
+            "--only overlap=on: found \"on\", allowed for overlap: none, gather");
   EXPECT_EQ(refusal_of_condition("zero=4"), "--only zero=4: found \"4\", allowed for zero: 0 to 3");
   EXPECT_EQ(refusal_of_condition("sp=yes"), "--only sp=yes: found \"yes\", allowed for sp: on, off");
   EXPECT_EQ(parse_recipe_condition("tp=4,8", true).str(), "--not tp=4,8");

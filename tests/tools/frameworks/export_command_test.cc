@@ -13,10 +13,11 @@ using testing::HasSubstr;
 namespace fs = std::filesystem;
 
 std::string plan_of_recipe(const TemporaryFolder& folder, const std::string& model, const std::string& recipe,
-                           const std::string& batch = "64", const std::string& topology = "dgx-h100:1") {
+                           const std::string& batch = "64", const std::string& topology = "dgx-h100:1",
+                           const std::string& framework = "pipesim") {
   std::string file = folder.path("plan.json");
   pipesim_run({"simulate", "--model", model, "--topology", topology, "--batch", batch, "--recipe", recipe,
-               "-o", file});  // it need not fit into memory
+               "--for", framework, "-o", file});  // it need not fit into memory
   EXPECT_TRUE(fs::exists(file)) << recipe;
   return file;
 }
@@ -51,13 +52,15 @@ TEST(Export, ReadsBackToTheSamePlanFile) {
   const TemporaryFolder folder;
   const std::string back = folder.path("back.json"), out = folder.path("run");
   for (const auto& [model, recipe] :
-       {std::pair{"llama3-8b", "tp2,pp2,dp2,sp,mbs1,zero1,overlap=gather,recompute=selective"},
+       {std::pair{
+            "llama3-8b",
+            "tp2,pp2,dp2,sp,mbs1,zero1,overlap=gather,recompute=selective,reduce=overlapped,tp-overlap"},
         {"llama3-8b:layers=30", "pp4,vpp2,dp2,mbs2,first=7,last=7,zero1"},
         {"llama3-8b:products=float8", "tp2,dp4,sp,mbs1,zero1"},
         {"gpt3-1.3b:vocab=50304", "tp2,cp2,ring,dp2,mbs2,recompute=full"},
         {"mixtral-8x7b:layers=4", "dp8,ep8,etp1,mbs1,zero1"},
         {"qwen3-8b:layers=4", "cp4,ulysses=2,ring,dp2,mbs1,zero3"}}) {
-    const std::string plan = plan_of_recipe(folder, model, recipe);
+    const std::string plan = plan_of_recipe(folder, model, recipe, "64", "dgx-h100:1", "megatron");
     ASSERT_EQ(pipesim_run({"export", "--plan", plan, "--to", "megatron", "-o", out, "--force"}).status, 0);
     const Outcome read = pipesim_run(
         {"import", "plan", out + "/megatron.args", "--topology", "dgx-h100:1", "--seconds", "0", "-o", back});
@@ -76,10 +79,10 @@ TEST(Export, RefusesWithTheNearestRecipeAndItsCost) {
       megatron.err,
       testing::MatchesRegex(
           "pipesim: .*plan.json: Megatron-LM can't run this plan: schedule=zb-h1: its pipelines run "
-          "1f1b, or interleaved where there is vpp; the nearest that it can is pp4,dp2,mbs1: [0-9.]+ "
-          "m?s an iteration, [0-9.]+ % more than [0-9.]+ m?s; \"pipesim simulate --model "
-          "llama3-8b:layers=8,batch=2 --topology dgx-h100:1 --batch 64 --recipe pp4,dp2,mbs1 -o FILE\" "
-          "writes it\n"));
+          "1f1b, or interleaved where there is vpp; the best that it runs is [^ ]+: [0-9.]+ "
+          "m?s an iteration, [0-9.]+ % less than [0-9.]+ m?s; \"pipesim simulate --model "
+          "llama3-8b:layers=8,batch=2 --topology dgx-h100:1 --batch 64 --for megatron --recipe [^ ]+ -o "
+          "FILE\" writes it\n"));
   EXPECT_FALSE(fs::exists(out));
   EXPECT_EQ(
       pipesim_run({"export", "--plan", plan, "--to", "torchtitan", "-o", out}).err,
@@ -89,15 +92,27 @@ TEST(Export, RefusesWithTheNearestRecipeAndItsCost) {
           "yours; dp2 without FSDP: its DDP goes with no other parallelism\n");
 }
 
-// The nearest recipe of DeepSpeed needs more memory than there is; with more stages it fits.
-TEST(Export, LooksForANearestRecipeThatFits) {
+// The command that the message names writes a plan of the time that it says, which can be exported.
+TEST(Export, NamesTheBestRecipeOfTheFramework) {
   const TemporaryFolder folder;
   const std::string plan =
       plan_of_recipe(folder, "llama3-70b", "tp8,pp8,sp,mbs1,recompute=full,zero1", "64", "dgx-h100:8");
   const Outcome outcome =
       pipesim_run({"export", "--plan", plan, "--to", "deepspeed", "-o", folder.path("run")});
-  EXPECT_THAT(outcome.err, HasSubstr("; the nearest that it can is pp16,dp4,mbs1,zero1,recompute=full: "));
-  EXPECT_THAT(outcome.err, testing::Not(HasSubstr("does not fit")));
+  const std::string before = "; the best that it runs is ";
+  const std::size_t at = outcome.err.find(before);
+  ASSERT_NE(at, std::string::npos) << outcome.err;
+  const std::string rest = outcome.err.substr(at + before.size());
+  const std::string recipe = rest.substr(0, rest.find(':')),
+                    time = rest.substr(recipe.size() + 2, rest.find(" an iteration") - recipe.size() - 2);
+  const std::string best = folder.path("best.json");
+  const Outcome simulated =
+      pipesim_run({"simulate", "--model", "llama3-70b:batch=1", "--topology", "dgx-h100:8", "--batch", "64",
+                   "--for", "deepspeed", "--recipe", recipe, "-o", best});
+  EXPECT_EQ(simulated.status, 0) << simulated.err;
+  EXPECT_THAT(simulated.out, HasSubstr("  iteration      " + time + "\n"));
+  EXPECT_EQ(pipesim_run({"export", "--plan", best, "--to", "deepspeed", "-o", folder.path("best")}).status,
+            0);
 }
 
 TEST(Export, NamesAnOperatorThatIsSplitOtherwise) {
@@ -114,8 +129,7 @@ TEST(Export, NamesAnOperatorThatIsSplitOtherwise) {
   EXPECT_THAT(
       outcome.err,
       HasSubstr("DeepSpeed can't run this plan: operator \"layer1.gate\": is split or placed otherwise "
-                "than tp4,dp2,mbs1 says, and frameworks split all layers alike; the nearest that it can "
-                "is tp4,dp2,mbs1: "));
+                "than tp4,dp2,mbs1 says, and frameworks split all layers alike; the best that it runs is "));
 }
 
 TEST(Export, SaysWhatTheFrameworkDoesOtherwise) {
@@ -161,13 +175,22 @@ TEST(ImportPlan, JudgesARunAgainstTheBestRecipe) {
   EXPECT_THAT(outcome.out, HasSubstr("  model      gpt"));
   EXPECT_THAT(outcome.out, HasSubstr("  recipe     tp8,dp1,mbs1\n  batch      16 in 16 microbatches of 1\n"));
   EXPECT_THAT(outcome.out,
-              testing::ContainsRegex("\nyours [0-9.]+ ms, best [0-9.]+ ms, because [^\n]+\n  the "
-                                     "best of [0-9,]+ recipes is [^\n]+\n"));
+              HasSubstr("  memory     174 MB on the fullest device, which fits\n  iteration  173 ms\n"));
+  EXPECT_THAT(outcome.out, testing::ContainsRegex(
+                               "\nthe single changes that gain most\n  --micro-batch-size 2 instead of 1: "
+                               "86.3 ms, 50.0 % less, 230 MB\n"));
+  EXPECT_THAT(outcome.out,
+              testing::ContainsRegex("\nthe best of [0-9,]+ recipes that Megatron-LM runs, proven\n  "
+                                     "[^ \n]+\n  iteration  [0-9.]+ ms, [0-9.]+ % less, because "
+                                     "[^\n]+\n  memory     [^\n]+, which fits\n"));
   EXPECT_EQ(pipesim_run({"simulate", "--plan", plan}).status, 0);
   const nlohmann::json json = nlohmann::json::parse(
       pipesim_run({"import", "plan", script, "--topology", "dgx-h100:1", "--json"}).out);
   EXPECT_EQ(json["yours"]["recipe"], "tp8,dp1,mbs1");
+  EXPECT_EQ(json["framework"], "megatron");
   EXPECT_EQ(json["proven"], true);
+  EXPECT_EQ(json["changes"].size(), 3);
+  EXPECT_EQ(json["changes"][0]["change"], "--micro-batch-size 2 instead of 1");
   EXPECT_LT(json["best"]["iteration_time_s"], json["yours"]["iteration_time_s"]);
   EXPECT_THAT(json["because"].get<std::string>(), testing::StartsWith("because "));
   EXPECT_EQ(pipesim_run({"import", "plan", script}).err,

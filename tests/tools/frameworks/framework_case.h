@@ -11,7 +11,7 @@
 
 #include "tests/search/recipes/random_recipe.h"
 #include "tests/seeds.h"
-#include "tools/frameworks/framework_plan.h"
+#include "tools/frameworks/framework.h"
 #include "tools/inputs/model_and_topology.h"
 #include "topologies/presets/presets.h"
 
@@ -38,10 +38,6 @@ inline FrameworkPlan framework_plan(const std::string& model, const Recipe& reci
   plan.samples = recipe.data * recipe.microbatch * microbatches;
   plan.hosts = hosts_of(topology);
   return plan;
-}
-
-inline const Framework& framework_named(std::string_view name) {
-  return *std::ranges::find(frameworks(), name, &Framework::name);
 }
 
 /// The strategies of two recipes are the same, whatever they are called.

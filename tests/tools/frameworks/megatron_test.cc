@@ -147,7 +147,7 @@ torchrun --nproc_per_node 8 --nnodes=2 pretrain_gpt.py $GPT_ARGS "${PARALLEL[@]}
   const MegatronFile file = MegatronFile::parse(script, kMegatronFile);
   EXPECT_EQ(devices_of_launch(file), 16);
   const MegatronRun run = megatron_run(file, 16);
-  EXPECT_EQ(run.recipe.str(), "tp4,pp2,vpp4,dp2,sp,mbs2,zero1,overlap=gather");
+  EXPECT_EQ(run.recipe.str(), "tp4,pp2,vpp4,dp2,sp,mbs2,zero1,overlap=gather,reduce=overlapped");
   EXPECT_EQ(run.samples, 64);
   EXPECT_EQ(run.model, "gpt3-6.7b:dtype=bfloat16,vocab=50688");
   EXPECT_TRUE(run.left_out.empty());

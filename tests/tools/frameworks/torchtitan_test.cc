@@ -145,7 +145,7 @@ TEST(Torchtitan, SchedulesAreWrittenForAllThatItKnows) {
         topology);
     const bool known =
         kind.weights == WeightChange::AfterIteration && !kind.both_ways && kind.name != "dualpipe-v";
-    EXPECT_EQ(torchtitan_refusals(plan).empty(), known) << name;
+    EXPECT_EQ(framework_named("torchtitan").refusals(plan).empty(), known) << name;
     if (known) expect_complete(file_of(plan, "schedule.csv"), 4, 4 * chunks, 8, kind.in_v);
     EXPECT_EQ(fields_by_path(plan).at("parallelism.pipeline_parallel_schedule"),
               name == "zb-v"         ? "ZBVZeroBubble"
@@ -159,7 +159,7 @@ TEST(Torchtitan, SchedulesAreWrittenForAllThatItKnows) {
 TEST(Torchtitan, StagesInAVAreOnTheRanksThatItPutsThemOn) {
   const FrameworkPlan plan = framework_plan("llama3-8b", parse_recipe("pp4,dp2,mbs1,fsdp,schedule=zb-v"),
                                             make_topology("dgx-h100:1"), 4);
-  ASSERT_TRUE(torchtitan_refusals(plan).empty());
+  ASSERT_TRUE(framework_named("torchtitan").refusals(plan).empty());
   ASSERT_EQ(plan.layers, std::vector<std::int64_t>(8, 4));
   const auto rows = cells_of(file_of(plan, "schedule.csv"));
   ASSERT_EQ(rows.size(), 4U);
@@ -202,7 +202,7 @@ FrameworkPlan dual_pipe_plan(const std::string& recipe) {
 // DualPipeV alone runs forward beside backward, so it is named and takes no steps.
 TEST(Torchtitan, DualPipeIsItsOwn) {
   const FrameworkPlan plan = dual_pipe_plan("pp2,dp4,ep4,etp1,mbs1,fsdp,schedule=dualpipe-v");
-  EXPECT_TRUE(torchtitan_refusals(plan).empty());
+  EXPECT_TRUE(framework_named("torchtitan").refusals(plan).empty());
   const DocumentedSettings documented("torchtitan");
   for (const TorchtitanField& field : torchtitan_fields(plan)) documented.expect(field.path, {field.value});
   auto fields = fields_by_path(plan);
@@ -249,7 +249,7 @@ TEST(Torchtitan, DualPipeNeedsExpertsAndNoRecomputation) {
   const RecipeModel model(graph);
   const auto refused = [&](const std::string& recipe, const std::string& nearest) {
     const FrameworkPlan plan = dual_pipe_plan(recipe);
-    const Refusals refusals = torchtitan_refusals(plan);
+    const Refusals refusals = framework_named("torchtitan").refusals(plan);
     std::string text;
     for (const Refusal& r : refusals) text += r.part + ": " + r.reason + "\n";
     const auto found = nearest_expressible(torchtitan, plan, refusals, model);
@@ -351,9 +351,9 @@ TEST(Torchtitan, WritesAConfigurationAndALaunchLine) {
 TEST(Torchtitan, TakesAConfigurationOfTheUser) {
   FrameworkPlan plan =
       framework_plan("llama:layers=4", parse_recipe("dp8,mbs1,fsdp"), make_topology("dgx-h100:1"));
-  EXPECT_EQ(torchtitan_refusals(plan).size(), 1U);
+  EXPECT_EQ(framework_named("torchtitan").refusals(plan).size(), 1U);
   plan.base = "my_runs.llama:small";
-  EXPECT_TRUE(torchtitan_refusals(plan).empty());
+  EXPECT_TRUE(framework_named("torchtitan").refusals(plan).empty());
   EXPECT_NE(file_of(plan, "pipesim_plan.py")
                 .find("from my_runs.llama import small\n\n\ndef pipesim_plan():\n    "
                       "config = small()\n"),

@@ -9,6 +9,7 @@
 #include "sim/base/cores.h"
 #include "sim/base/errors.h"
 #include "sim/base/files.h"
+#include "tools/commands/options/framework_options.h"
 #include "tools/commands/options/shared_options.h"
 
 namespace pipesim {
@@ -88,8 +89,12 @@ std::optional<StageCostsFile> stage_costs_of(const Arguments& a) {
 
 constexpr std::int64_t kMostMicrobatch = 1 << 20;
 
-// What options ask for holds for recipes too.
-void add_conditions_of_options(const Arguments& a, std::vector<RecipeCondition>& conditions) {
+}  // namespace
+
+// What options ask of auto holds for recipes too.
+std::vector<RecipeCondition> planner_conditions_of(const Arguments& a) {
+  std::vector<RecipeCondition> conditions = recipe_conditions_of(a);
+  if (a.text("algorithm") != "auto") return conditions;
   if (a.given("recompute") && a.text("recompute") != "stage")
     conditions.push_back(parse_recipe_condition("recompute=" + a.text("recompute"), false));
   if (a.given("state-sharding")) {
@@ -97,9 +102,8 @@ void add_conditions_of_options(const Arguments& a, std::vector<RecipeCondition>&
     conditions.push_back(
         parse_recipe_condition(fmt::format("zero={}", static_cast<int>(sharding.kind)), false));
   }
+  return conditions;
 }
-
-}  // namespace
 
 const std::vector<PlannerChoice>& planner_choices() {
   static const std::vector<PlannerChoice> all = [] {
@@ -112,7 +116,7 @@ const std::vector<PlannerChoice>& planner_choices() {
         {"recipes",
          "the best of all recipes, with a proof; it chooses microbatches, recomputation and state "
          "sharding too",
-         {"only", "not", "within", "seconds", "threads", "search-log"},
+         {"for", "only", "not", "within", "seconds", "threads", "search-log"},
          {}});
     choices.push_back(
         {"intra",
@@ -124,7 +128,7 @@ const std::vector<PlannerChoice>& planner_choices() {
     choices.push_back({"auto",
                        "recipes for models with attention, and all of these; then a search that may change "
                        "anything of their plans",
-                       {"only", "not", "within", "search-log"},
+                       {"for", "only", "not", "within", "search-log"},
                        {},
                        true});
     return choices;
@@ -174,7 +178,9 @@ MeshAxes mesh_of(const Arguments& a) {
       fmt::format("--mesh: found \"{}\", allowed: sizes from 1 on with x between them, as in 8x8", text));
 }
 
-std::vector<Option> planner_options() {
+namespace {
+
+std::vector<Option> own_planner_options() {
   return in_group(
       OptionGroup::Pipeline,
       {{.name = "stages",
@@ -213,20 +219,6 @@ std::vector<Option> planner_options() {
         .details =
             "JSON. They take the place of simulated costs. Without --model the best partition is printed."},
        mesh_option("intra: only splits over the axes of this mesh of all devices"),
-       {.name = "only",
-        .argument = "PART=VALUES",
-        .default_value = "",
-        .help = "recipes, auto: choose among recipes with this part",
-        .repeated = true,
-        .details =
-            "Such as tp=4,8, zero=0,1, sp=on or schedule=1f1b. Parts: tp, cp, dp, ep, etp, pp, vpp, mbs, "
-            "sp (on, off), zero, shard (a number, all), recompute, schedule, first and last (a number, "
-            "even). May be given several times."},
-       {.name = "not",
-        .argument = "PART=VALUES",
-        .default_value = "",
-        .help = "recipes, auto: choose among recipes without it",
-        .repeated = true},
        {.name = "within",
         .argument = "PERCENT",
         .default_value = "0",
@@ -235,6 +227,15 @@ std::vector<Option> planner_options() {
        {"straight", "", "", "pipedream: no stage on more than one device"},
        {"use-fewer", "", "", "pipedream: devices may stay idle"},
        {"memory-limit", "SIZE", "", "pipedream: memory for all batches in flight on a device"}});
+}
+
+}  // namespace
+
+std::vector<Option> planner_options() {
+  std::vector<Option> options = own_planner_options();
+  for (Option& o : in_group(OptionGroup::Pipeline, recipe_condition_options("recipes, auto: ")))
+    options.insert(std::ranges::find(options, "within", &Option::name), std::move(o));
+  return options;
 }
 
 namespace {
@@ -266,6 +267,9 @@ void check_planner_options(const Arguments& a) {
       throw UsageError(fmt::format("search: --{} does not go with --algorithm {}{}", option.name, algorithm,
                                    a.given("algorithm") ? "" : ", which is the default"));
   }
+  if (a.given("for") && std::ranges::find(mine, "for") == mine.end())
+    throw UsageError(
+        fmt::format("search: --for goes with --algorithm auto and recipes, not with {}", algorithm));
   if (!planner) return;
   if (a.given("cost-model")) (void)a.choice("cost-model", planner->cost_models);
   (void)schedule_of(a);
@@ -300,11 +304,6 @@ PlannerSettings planner_settings_of(const Arguments& a) {
   if (algorithm == "dapple" && a.has("microbatch"))
     settings.copy_microbatch = a.integer("microbatch", 1, kMostMicrobatch);
   settings.layers = layers_of(a);
-  std::vector<RecipeCondition> conditions;
-  for (const std::string& text : a.texts("only")) conditions.push_back(parse_recipe_condition(text, false));
-  for (const std::string& text : a.texts("not")) conditions.push_back(parse_recipe_condition(text, true));
-  if (algorithm == "auto") add_conditions_of_options(a, conditions);
-  settings.recipes = RecipeFilter(std::move(conditions));
   settings.threads = a.given("threads") ? threads_of(a) : available_cores();
   constexpr double kPercent = 0.01;
   settings.within = kPercent * a.number("within", 0, 50);

@@ -29,6 +29,9 @@ const PlannerChoice* planner_of(const Arguments& arguments);
 Option mesh_option(std::string help);
 MeshAxes mesh_of(const Arguments& arguments);
 
+/// The conditions of --only and --not, and those that other options mean for auto.
+std::vector<RecipeCondition> planner_conditions_of(const Arguments& arguments);
+
 /// Options of pipeline planners, besides the model, the topology and the plan's options.
 std::vector<Option> planner_options();
 /// UsageError where an option does not go with the algorithm, planner or not.

@@ -13,6 +13,7 @@
 #include "sim/base/errors.h"
 #include "sim/base/suggest.h"
 #include "tools/cli/table.h"
+#include "tools/commands/options/framework_options.h"
 #include "tools/inputs/model_and_topology.h"
 #include "tools/inputs/recipe_run.h"
 
@@ -73,7 +74,9 @@ Option set_option() {
 }
 
 std::string model_text_of(const Arguments& a) {
-  return model_of_config(with_settings(required_text(a, "model"), a.texts("set")));
+  const std::string model = model_of_config(with_settings(required_text(a, "model"), a.texts("set")));
+  const Framework* framework = framework_of(a);
+  return framework == nullptr ? model : model_kept_by(*framework, model);
 }
 
 Option memory_margin_option() {
@@ -243,7 +246,7 @@ Option runtime_option() {
                 .default_value = "",
                 .help = "what runs the plan, with what its host costs",
                 .details =
-                    "Left out: megatron for recipes on A100 and later GPUs, else pipesim. "
+                    "Left out: for recipes on A100 and later GPUs that of --for, or megatron; else pipesim. "
                     "NAME:KEY=VALUE,… changes figures. KEY: " +
                     runtime_keys_text() + "."};
   for (const RuntimePreset& preset : runtime_presets())
@@ -256,7 +259,10 @@ Runtime runtime_of(const Arguments& arguments) {
 }
 
 Runtime runtime_of_recipes(const Arguments& arguments, const Topology& topology) {
-  return arguments.has("runtime") ? runtime_of(arguments) : runtime_for_recipes(topology);
+  if (arguments.has("runtime")) return runtime_of(arguments);
+  const Framework* framework = framework_of(arguments);
+  return framework == nullptr ? runtime_for_recipes(topology)
+                              : runtime_for_recipes(topology, framework->runtime);
 }
 
 double tokens_of(const Arguments& a) {

@@ -61,7 +61,7 @@ Option runtime_option();
 /// pipesim's own where a command has no such option.
 /// That of --runtime; without it pipesim's own.
 Runtime runtime_of(const Arguments& arguments);
-/// The same; without it that of runtime_for_recipes().
+/// The same; without it that of runtime_for_recipes(), of the framework of --for.
 Runtime runtime_of_recipes(const Arguments& arguments, const Topology& topology);
 /// --tokens: "15T", "300B", or a plain number. UsageError otherwise.
 double tokens_of(const Arguments& arguments);

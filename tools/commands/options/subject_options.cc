@@ -6,6 +6,7 @@
 #include "search/baselines/baselines.h"
 #include "search/planners/gpipe.h"
 #include "sim/base/errors.h"
+#include "tools/commands/options/framework_options.h"
 #include "tools/commands/options/shared_options.h"
 #include "tools/inputs/calibration_use.h"
 #include "tools/inputs/model_and_topology.h"
@@ -53,6 +54,7 @@ Subject subject_of_recipe(const std::string& command, const Arguments& a, std::o
   require_imbalance(s.graph, s.plan.options.imbalance);
   name_origin(run, a, s);
   s.plan.recipe = recipe.str();
+  require_recipe_of(a, run, recipe, s.plan.options, s.topology);
   apply_recipe(recipe, RecipeModel(s.graph), s.topology, s.plan);
   return s;
 }
@@ -119,6 +121,10 @@ Subject subject_of(const std::string& command, const Arguments& a, std::ostream&
     std::vector<OtherOrigin> others;
     Plan plan = read_plan(file, graph, topology, others);
     if (a.has("runtime") && a.given("runtime")) plan.runtime = runtime_of(a);
+    if (const Framework* framework = framework_of(a)) {
+      const Recipe recipe = required_recipe(*framework, plan, RecipeModel(graph), topology);
+      if (!a.given("runtime")) plan.runtime = with_policies(runtime_of_recipes(a, topology), recipe);
+    }
     std::optional<Calibration> calibration = open_calibration(text_or_none(a, "calibration"), topology, err);
     return {std::move(graph),       std::move(topology), std::move(plan),
             std::move(calibration), profile_note(model), std::move(others)};

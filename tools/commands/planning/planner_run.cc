@@ -8,6 +8,7 @@
 #include "sim/base/deadline.h"
 #include "sim/base/errors.h"
 #include "sim/base/files.h"
+#include "tools/commands/options/framework_options.h"
 #include "tools/commands/options/shared_options.h"
 #include "tools/inputs/model_and_topology.h"
 #include "tools/inputs/recipe_run.h"
@@ -23,6 +24,19 @@ PlannedPipeline propose(const PlanRequest& request, const PlannerRun& run) {
   return planner != planners().end() ? planner->propose(request) : propose_exhaustively(request);
 }
 
+// Searches over splits find plans that no framework runs, so auto is for pipesim itself.
+const PlannerChoice& planner_for(const Framework* framework, const Arguments& a) {
+  const PlannerChoice& asked = *planner_of(a);
+  if (framework == nullptr || !asked.searches) return asked;
+  for (const char* option :
+       {"recipe", "proposals", "seed", "chains", "checkpoint", "checkpoint-every", "resume"}) {
+    if (a.given(option))
+      throw UsageError(
+          fmt::format("search: --for and --{} exclude each other: only recipes are ranked", option));
+  }
+  return *std::ranges::find(planner_choices(), "recipes", &PlannerChoice::name);
+}
+
 }  // namespace
 
 PlannerRun planner_run_of(const Arguments& a) {
@@ -30,7 +44,8 @@ PlannerRun planner_run_of(const Arguments& a) {
   for (const char* file : {"output", "checkpoint", "search-log"}) {
     if (a.has(file)) require_writable(a.text(file));
   }
-  const PlannerChoice& planner = *planner_of(a);
+  const Framework* framework = framework_of(a);
+  const PlannerChoice& planner = planner_for(framework, a);
   if (a.has("recipe") && !planner.searches)
     throw UsageError(fmt::format("search: --recipe is a start of mcmc and auto, not of {}", planner.name));
   Topology topology = topology_of(a);
@@ -47,6 +62,15 @@ PlannerRun planner_run_of(const Arguments& a) {
   if (by_recipes && !a.given("optimizer")) options.optimizer = Optimizer::Adam;
   Runtime runtime = by_recipes ? runtime_of_recipes(a, topology) : runtime_of(a);
   if (recipe) runtime = with_policies(std::move(runtime), *recipe);
+  PlannerSettings settings = planner_settings_of(a);
+  if (by_recipes) {
+    const std::int64_t samples = samples_per_iteration(graph, options);
+    std::optional<FrameworkPlan> question;
+    if (framework != nullptr)
+      question = framework_question(*framework, model.model, samples, options, topology);
+    settings.recipes = recipe_filter_of(framework, question, planner_conditions_of(a), runtime);
+    if (!a.given("runtime")) runtime = with_overlap_of(std::move(runtime), settings.recipes);
+  }
   if (recipe) options.recompute.kind = recipe->recompute;
   if (recipe) options.gathered_inputs = recipe->gathered_inputs();
   if (recipe) options.gradient_reduction = recipe->gradient_reduction();
@@ -59,9 +83,11 @@ PlannerRun planner_run_of(const Arguments& a) {
           profile_note_of(a),
           std::move(topology),
           std::move(options),
-          planner_settings_of(a),
+          std::move(settings),
           std::move(of_auto),
-          (planner.searches && !by_recipes) || a.given("seconds") ? search_budget_of(a).seconds : 0,
+          (planner_of(a)->searches && (!by_recipes || framework != nullptr)) || a.given("seconds")
+              ? search_budget_of(a).seconds
+              : 0,
           text_or_none(a, "calibration"),
           text_or_none(a, "output"),
           text_or_none(a, "search-log"),

@@ -18,6 +18,7 @@
 #include "sim/base/errors.h"
 #include "sim/base/suggest.h"
 #include "tools/cli/figures.h"
+#include "tools/commands/options/framework_options.h"
 #include "tools/commands/options/planner_options.h"
 #include "tools/commands/options/shared_options.h"
 #include "tools/commands/options/subject_options.h"
@@ -213,7 +214,7 @@ std::string start_from(const std::optional<PointResult>& before) {
 }
 
 Arguments started(const Arguments& point, const std::string& recipe) {
-  if (recipe.empty() || point.has("recipe")) return point;
+  if (recipe.empty() || point.has("recipe") || framework_of(point) != nullptr) return point;
   const Arguments made = point.with("recipe", recipe);
   try {
     (void)planner_run_of(made);

@@ -25,9 +25,9 @@ namespace {
 
 // Options of plans whose names are paths.
 constexpr std::array kVariedOptions{
-    "batch",    "microbatch", "microbatches",   "model",     "topology",      "recipe",   "runtime",
-    "baseline", "optimizer",  "gradient-type",  "imbalance", "memory-margin", "schedule", "stages",
-    "chunks",   "recompute",  "state-sharding", "algorithm", "calibration",   "plan"};
+    "batch",    "microbatch", "microbatches", "model",          "topology",  "recipe",        "runtime",
+    "baseline", "for",        "optimizer",    "gradient-type",  "imbalance", "memory-margin", "schedule",
+    "stages",   "chunks",     "recompute",    "state-sharding", "algorithm", "calibration",   "plan"};
 // Keys of a preset's text.
 constexpr std::array kPresetKeys{"gpus", "network",          "leaf",
                                  "pod",  "oversubscription", "core_oversubscription"};

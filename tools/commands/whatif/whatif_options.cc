@@ -4,6 +4,7 @@
 #include <set>
 #include <string>
 
+#include "tools/commands/options/framework_options.h"
 #include "tools/commands/options/planner_options.h"
 #include "tools/commands/options/search_options.h"
 #include "tools/commands/options/shared_options.h"
@@ -133,7 +134,7 @@ std::vector<Option> whatif_options() {
     }
   };
   add(subject_options("predict"));
-  add({runtime_option()});
+  add({for_option(), runtime_option()});
   // Studies search by planners alone.
   std::vector<Option> of_searches = own_search_options();
   for (Option& option : of_searches) {

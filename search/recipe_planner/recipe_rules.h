@@ -1,0 +1,40 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "search/recipes/recipe.h"
+
+namespace pipesim {
+
+/// Which recipes a planner considers: those that a framework runs, with what its users switch on. Without
+/// rules all recipes of RecipeSpace are considered, and nothing is switched on.
+struct RecipeRules {
+  /// Whether the framework runs this complete recipe; empty: it runs all.
+  std::function<bool(const Recipe&)> allows;
+  /// How copies of a weight may divide its state, first of all not at all. Each is tried over all copies and
+  /// over those inside a node.
+  std::vector<StateSharding> shardings = plain_shardings();
+  /// When pipelines reduce gradients; nothing: as recipes do that say nothing.
+  std::optional<GradientReduction> reduction;
+  /// Products hide transfers of tp where there is sp.
+  bool tensor_overlap = false;
+
+  /// zero 0 to 3, with all other parts as recipes have them that say nothing.
+  static std::vector<StateSharding> plain_shardings() {
+    std::vector<StateSharding> all;
+    for (int kind = 0; kind <= static_cast<int>(StateSharding::Kind::Weights); ++kind)
+      all.emplace_back().kind = static_cast<StateSharding::Kind>(kind);
+    return all;
+  }
+  /// The same, where zero1 and zero2 gather weights during the next forward.
+  static std::vector<StateSharding> overlapped_shardings() {
+    std::vector<StateSharding> all = plain_shardings();
+    for (StateSharding& sharding : all)
+      sharding.gathers_in_forward = sharding.any() && !sharding.gathers_to_use();
+    return all;
+  }
+};
+
+}  // namespace pipesim

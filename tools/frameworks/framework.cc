@@ -1,0 +1,134 @@
+#include "tools/frameworks/framework.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "models/zoo/zoo.h"
+#include "sim/base/errors.h"
+#include "sim/base/suggest.h"
+#include "tools/frameworks/deepspeed.h"
+#include "tools/frameworks/megatron.h"
+#include "tools/frameworks/torchtitan.h"
+#include "tools/inputs/model_and_topology.h"
+
+namespace pipesim {
+namespace {
+
+// How often amendments may lead to other refusals.
+constexpr int kMostAmendments = 8;
+
+}  // namespace
+
+std::string text_of(const std::vector<BeyondRecipes>& beyond, const Refusals& refusals) {
+  std::string text;
+  const auto add = [&](const std::string& part, const std::string& reason) {
+    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", part, reason);
+  };
+  for (const BeyondRecipes& what : beyond) add(what.part, what.reason);
+  for (const Refusal& refusal : refusals) add(refusal.part, refusal.reason);
+  return text;
+}
+
+Refusals Framework::refusals(const FrameworkPlan& plan) const {
+  RuleCheck check = RuleCheck::telling();
+  if (check_export != nullptr) check_export(plan, check);
+  check_model(plan, check);
+  check_recipe(plan, check);
+  return std::move(check).take();
+}
+
+Refusals Framework::run_refusals(const FrameworkPlan& plan) const {
+  RuleCheck check = RuleCheck::telling();
+  check_model(plan, check);
+  check_recipe(plan, check);
+  return std::move(check).take();
+}
+
+Refusals Framework::model_refusals(const FrameworkPlan& plan) const {
+  RuleCheck check = RuleCheck::telling();
+  check_model(plan, check);
+  return std::move(check).take();
+}
+
+bool Framework::exports_model(const FrameworkPlan& plan) const {
+  RuleCheck check = RuleCheck::quiet();
+  if (check_export != nullptr) check_export(plan, check);
+  check_model(plan, check);
+  return check.passed();
+}
+
+bool Framework::runs_recipe(const FrameworkPlan& plan) const {
+  RuleCheck check = RuleCheck::quiet();
+  check_recipe(plan, check);
+  return check.passed();
+}
+
+const std::vector<Framework>& frameworks() {
+  static const std::vector<Framework> all{megatron_framework(), torchtitan_framework(),
+                                          deepspeed_framework()};
+  return all;
+}
+
+const Framework& framework_named(std::string_view name) {
+  const auto found = std::ranges::find(frameworks(), name, &Framework::name);
+  if (found != frameworks().end()) return *found;
+  std::vector<std::string> names;
+  for (const Framework& framework : frameworks()) names.emplace_back(framework.name);
+  throw InputError(fmt::format("unknown framework \"{}\"{}, allowed: {}", name, did_you_mean(name, names),
+                               list_names(names)));
+}
+
+RecipeRules rules_of(const Framework& framework, const FrameworkPlan& plan) {
+  RecipeRules rules = framework.usual;
+  FrameworkPlan asked = plan;
+  asked.hosts = {};  // no rule looks at them, and there may be thousands
+  rules.allows = [&framework, asked = std::move(asked)](const Recipe& recipe) mutable {
+    asked.recipe = recipe;
+    asked.layers = divide_layers(recipe, asked.sizes.layers).layers;
+    return framework.runs_recipe(asked);
+  };
+  return rules;
+}
+
+std::string model_kept_by(const Framework& framework, const std::string& model) {
+  const std::string zoo = model_of_config(model);
+  const auto named = std::ranges::find(zoo_models(), zoo.substr(0, zoo.find(':')), &ZooModel::name);
+  if (named == zoo_models().end() || zoo.find("kept=") != std::string::npos) return model;
+  const auto option = std::ranges::find(named->options, "kept", &ZooOption::key);
+  return option == named->options.end() ? model
+                                        : with_settings(model, {fmt::format("kept={}", framework.kept)});
+}
+
+std::optional<FrameworkPlan> nearest_expressible(const Framework& framework, const FrameworkPlan& plan,
+                                                 const Refusals& refusals, const RecipeModel& model) {
+  FrameworkPlan nearest = plan;
+  Refusals open = refusals;
+  for (int i = 0; i < kMostAmendments; ++i) {
+    if (open.empty() && !model.illegal(nearest.recipe) &&
+        nearest.samples % (nearest.recipe.data * nearest.recipe.microbatch) == 0) {
+      nearest.layers = divide_layers(nearest.recipe, nearest.sizes.layers).layers;
+      return nearest;
+    }
+    for (const Refusal& refusal : open) {
+      if (!refusal.amend) return std::nullopt;
+      refusal.amend(nearest);
+    }
+    if (model.illegal(nearest.recipe)) {
+      const auto legal = nearest_legal(nearest.recipe, model, plan.recipe.devices());
+      if (!legal) return std::nullopt;
+      nearest.recipe = *legal;
+    }
+    if (nearest.samples % (nearest.recipe.data * nearest.recipe.microbatch) != 0)
+      nearest.recipe.microbatch = 1;
+    nearest.layers = divide_layers(nearest.recipe, nearest.sizes.layers).layers;
+    open = framework.refusals(nearest);
+  }
+  return std::nullopt;
+}
+
+std::function<void(FrameworkPlan&)> amend_recipe(std::function<void(Recipe&)> change) {
+  return [change = std::move(change)](FrameworkPlan& plan) { change(plan.recipe); };
+}
+
+}  // namespace pipesim

@@ -1,0 +1,99 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "search/recipe_planner/recipe_rules.h"
+#include "tools/frameworks/framework_plan.h"
+
+namespace pipesim {
+
+/// What a framework can't express, why, and how the nearest plan that it can differs.
+struct Refusal {
+  std::string part;                           ///< "schedule=zb-h1", "operator layer3.ffn1"
+  std::string reason;                         ///< "its pipelines run 1f1b, or interleaved with vpp"
+  std::function<void(FrameworkPlan&)> amend;  ///< none: no other recipe would help
+};
+using Refusals = std::vector<Refusal>;
+/// "schedule=zb-h1: its pipelines run …; zero2 with pp4: …", after what is beyond recipes.
+std::string text_of(const std::vector<BeyondRecipes>& beyond, const Refusals& refusals);
+
+/// What a framework's checks of a plan find: all refusals, or only whether there is one, which a search asks
+/// of a million recipes.
+class RuleCheck {
+ public:
+  static RuleCheck telling() { return RuleCheck(true); }
+  static RuleCheck quiet() { return RuleCheck(false); }
+  /// `make` returns the Refusal.
+  template <class Make>
+  void refuse(const Make& make) {
+    passed_ = false;
+    if (tells_) refusals_.push_back(make());
+  }
+  [[nodiscard]] bool passed() const { return passed_; }
+  Refusals take() && { return std::move(refusals_); }
+
+ private:
+  explicit RuleCheck(bool tells) : tells_(tells) {}
+  bool tells_, passed_ = true;
+  Refusals refusals_;
+};
+
+/// A file of an export.
+struct ExportedFile {
+  std::string name, content;
+};
+
+/// A setting of a framework, as its users write it.
+struct FrameworkSetting {
+  std::string name, value;  ///< "--num-layers" and "80"; "": a flag without a value
+};
+
+/// A framework: which recipes it runs, what its users switch on, and how a plan is written for it.
+struct Framework {
+  std::string_view name;   ///< "megatron"
+  std::string_view title;  ///< "Megatron-LM"
+  /// What it can't run of a recipe; of the model, the types and the optimizer, whatever the recipe; and what
+  /// an export lacks, nullptr: nothing.
+  void (*check_recipe)(const FrameworkPlan& plan, RuleCheck& check);
+  void (*check_model)(const FrameworkPlan& plan, RuleCheck& check);
+  void (*check_export)(const FrameworkPlan& plan, RuleCheck& check);
+  /// Of a plan without refusals.
+  std::vector<ExportedFile> (*files)(const FrameworkPlan& plan);
+  std::vector<FrameworkSetting> (*settings)(const FrameworkPlan& plan);
+  /// What runs its plans on GPUs that frameworks have fused attention for (parse_runtime()).
+  std::string_view runtime;
+  std::string_view kept;  ///< what its kernels keep for backward: the option `kept` of decoders
+  RecipeRules usual;      ///< what its users switch on; allows() is empty
+
+  /// All of an export; of a run; and of the model, the types and the optimizer alone.
+  [[nodiscard]] Refusals refusals(const FrameworkPlan& plan) const;
+  [[nodiscard]] Refusals run_refusals(const FrameworkPlan& plan) const;
+  [[nodiscard]] Refusals model_refusals(const FrameworkPlan& plan) const;
+  /// Whether a plan of this model can be exported, with some recipe.
+  [[nodiscard]] bool exports_model(const FrameworkPlan& plan) const;
+  [[nodiscard]] bool runs_recipe(const FrameworkPlan& plan) const;
+};
+const std::vector<Framework>& frameworks();
+/// InputError with "did you mean" when there is none of this name.
+const Framework& framework_named(std::string_view name);
+
+/// The recipes of a model and of so many samples that the framework runs, with what its users switch on.
+RecipeRules rules_of(const Framework& framework, const FrameworkPlan& plan);
+
+/// The text of the model that keeps what the framework keeps, where its options tell that and the text does
+/// not say otherwise.
+std::string model_kept_by(const Framework& framework, const std::string& model);
+
+/// The nearest plan that the framework can express: refusals amended, one after the other, until there is
+/// none and the recipe is legal for the model. Nothing when there is no such plan.
+std::optional<FrameworkPlan> nearest_expressible(const Framework& framework, const FrameworkPlan& plan,
+                                                 const Refusals& refusals, const RecipeModel& model);
+
+/// An amendment of the recipe.
+std::function<void(FrameworkPlan&)> amend_recipe(std::function<void(Recipe&)> change);
+
+}  // namespace pipesim

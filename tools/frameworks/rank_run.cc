@@ -1,0 +1,42 @@
+#include "tools/frameworks/rank_run.h"
+
+#include "tools/inputs/model_and_topology.h"
+
+namespace pipesim {
+namespace {
+
+// The order of positions follows from the recipe.
+std::string without_zigzag(std::string model) {
+  const std::size_t begin = model.find("zigzag=");
+  if (begin == std::string::npos) return model;
+  const std::size_t end = model.find(',', begin);
+  if (end == std::string::npos) return model.erase(begin - 1);  // with what stands before it
+  return model.erase(begin, end + 1 - begin);
+}
+
+}  // namespace
+
+RecipeRanking rank_run(const OpenRun& run, const std::function<bool(const RankingProgress&)>& go_on) {
+  const std::string text = without_zigzag(run.model);
+  const OperatorGraph graph = open_model(text);
+  const RecipeModel model(graph);
+  const CostModel costs(run.topology, nullptr, run.runtime);
+  PlanOptions options = run.options;
+  options.pipeline.reset();
+  options.recompute = {};
+  options.state_sharding = {};
+  const RankingRequest request{.model = model,
+                               .costs = costs,
+                               .options = std::move(options),
+                               .samples = run.samples,
+                               .filter = run.filter,
+                               .graph_of =
+                                   [&](std::int64_t batch, std::int64_t parts) {
+                                     return open_model(with_batch(with_zigzag(text, graph, parts), batch));
+                                   },
+                               .takes_batch = {},
+                               .threads = run.threads};
+  return rank_recipes(request, go_on);
+}
+
+}  // namespace pipesim
