@@ -16,7 +16,7 @@ struct RecipeRules {
   /// How copies of a weight may divide its state, first of all not at all. Each is tried over all copies and
   /// over those inside a node.
   std::vector<StateSharding> shardings = plain_shardings();
-  /// When pipelines reduce gradients; nothing: as recipes do that say nothing.
+  /// When gradients are reduced; nothing: as recipes do that say nothing.
   std::optional<GradientReduction> reduction;
   /// Products hide transfers of tp where there is sp.
   bool tensor_overlap = false;

@@ -33,11 +33,6 @@ std::vector<std::int64_t> all_divisors(std::int64_t n) {
   return divisors;
 }
 
-// Those of an expert count where they are more.
-std::int64_t copies_of_weights(const Recipe& mesh) {
-  return std::max(mesh.context * mesh.data, mesh.divides_experts() ? mesh.expert_data() : 1);
-}
-
 std::int64_t devices_in_smallest_node(const Topology& topology) {
   std::int64_t least = static_cast<std::int64_t>(topology.num_devices());
   for (std::size_t n = 0; n < topology.num_nodes(); ++n) {
@@ -111,7 +106,7 @@ std::int64_t RecipeSpace::count_recipes(const Recipe& mesh) const {
 bool RecipeSpace::has(const Recipe& mesh, const PipelineChoice& pipeline, Recompute::Kind recompute,
                       const StateSharding& sharding) const {
   if (pipeline.both_ways && sharding.any()) return false;
-  const bool reduces_once = copies_of_weights(mesh) > 1 && !sharding.each_microbatch();
+  const bool reduces_once = mesh.copies_of_weights() > 1 && !sharding.each_microbatch();
   if (pipeline.repeats && !reduces_once) return false;
   if (!filter_.rules().allows && !filter_.concerns(RecipeTrait::Reduction)) return true;
   const Recipe made = recipe(mesh, pipeline, recompute, sharding);
@@ -272,11 +267,11 @@ std::vector<PipelineChoice> RecipeSpace::find_pipelines(std::int64_t groups,
   return found;
 }
 
-// That of the rules first; where a condition is on it, the other as well.
+// That of the rules first; where a condition is on it, a pipeline has the other as well. Without one, what
+// runs the plan reduces all gradients alike.
 std::vector<std::optional<GradientReduction>> RecipeSpace::reductions(std::int64_t groups) const {
-  if (groups == 1) return {std::nullopt};
   const std::optional<GradientReduction> usual = filter_.rules().reduction;
-  if (!filter_.concerns(RecipeTrait::Reduction)) return {usual};
+  if (groups == 1 || !filter_.concerns(RecipeTrait::Reduction)) return {usual};
   const bool after = usual.value_or(GradientReduction::AfterSteps) == GradientReduction::AfterSteps;
   return {usual, after ? GradientReduction::Overlapped : GradientReduction::AfterSteps};
 }
@@ -309,7 +304,7 @@ std::vector<StateSharding> RecipeSpace::find_shardings(const Recipe& mesh) const
     if (filter_.allows(recipe, kShardingTraits)) found.push_back(sharding);
   };
   for (StateSharding sharding : kinds_of_sharding()) {
-    if (sharding.any() && copies_of_weights(mesh) == 1) continue;
+    if (sharding.any() && mesh.copies_of_weights() == 1) continue;
     add(sharding);
     if (!sharding.any() || inside <= 1 || inside >= dense || dense % inside != 0) continue;
     sharding.group = static_cast<std::int32_t>(inside);
@@ -337,8 +332,7 @@ Recipe RecipeSpace::recipe(const Recipe& mesh, const PipelineChoice& pipeline, R
   recipe.schedule = pipeline.schedule;
   recipe.recompute = recompute;
   recipe.state_sharding = sharding;
-  if (mesh.pipeline > 1 && copies_of_weights(mesh) > 1 && !sharding.each_microbatch())
-    recipe.reduction = pipeline.reduction;
+  if (recipe.reduces_once()) recipe.reduction = pipeline.reduction;
   return recipe;
 }
 

@@ -17,6 +17,8 @@ std::vector<std::int64_t> divisors_of(std::int64_t n) {
   return divisors;
 }
 
+// More parts may not be on one node.
+constexpr double kWiderTensor = 0.5;
 // Rather than the other degrees, those of experts change.
 constexpr double kOfExperts = 0.9;
 
@@ -27,8 +29,9 @@ double distance(const Recipe& from, const Recipe& to) {
   };
   const double experts = apart(from.expert, to.expert) +
                          (from.expert_tensor > 0 ? apart(from.expert_tensor, to.expert_tensor_degree()) : 0);
-  return apart(from.tensor, to.tensor) + apart(from.context, to.context) + apart(from.pipeline, to.pipeline) +
-         apart(from.chunks, to.chunks) + kOfExperts * experts + (from == to ? 0 : 1e-3);
+  return apart(from.tensor, to.tensor) + (to.tensor > from.tensor ? kWiderTensor : 0) +
+         apart(from.context, to.context) + apart(from.pipeline, to.pipeline) + apart(from.chunks, to.chunks) +
+         kOfExperts * experts + (from == to ? 0 : 1e-3);
 }
 
 Recipe without_extras(Recipe r) {
@@ -42,19 +45,29 @@ Recipe without_extras(Recipe r) {
   return r;
 }
 
-// Where layers do not fill all groups evenly: with fewer, or more, on the last group, or on the first. As
-// even as that can be.
+// Where layers do not fill all groups evenly: with fewer on both ends, which hold embedding and head too, or
+// with fewer, or more, on the last group, or on the first. As even as that can be.
 std::vector<Recipe> with_uneven_end(const Recipe& recipe, std::int64_t layers) {
   if (recipe.pipeline == 1 || recipe.first || recipe.last) return {};
+  std::vector<Recipe> found;
+  const std::int64_t of_chunks = (layers / recipe.pipeline / recipe.chunks + 1) * recipe.chunks;
+  const std::int64_t missing = of_chunks * recipe.pipeline - layers;
+  const std::int64_t at_first = missing / recipe.chunks / 2 * recipe.chunks;
+  if (recipe.pipeline > 2 && at_first > 0 && missing % recipe.chunks == 0 && of_chunks > missing - at_first) {
+    Recipe both = recipe;
+    both.first = of_chunks - at_first, both.last = of_chunks - (missing - at_first);
+    found.push_back(both);
+  }
   const std::int64_t fewest = layers / recipe.pipeline / recipe.chunks * recipe.chunks;
   const auto rest = [&](std::int64_t inner) { return layers - inner * (recipe.pipeline - 1); };
   const std::int64_t more = fewest + recipe.chunks;
   const bool take_more = rest(more) >= 0 && more - rest(more) < rest(fewest) - fewest;
   const std::int64_t inner = take_more ? more : fewest;
-  if (inner == 0) return {};
+  if (inner == 0) return found;
   Recipe last = recipe, first = recipe;
   last.last = first.first = rest(inner);
-  return {last, first};
+  found.insert(found.end(), {last, first});
+  return found;
 }
 
 // Looks for the legal recipe that is nearest to another one.

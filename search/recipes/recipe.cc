@@ -185,8 +185,8 @@ const std::vector<PartKind>& part_kinds() {
        [](const WrittenPart& p, Recipe& r) { r.gathered = gathered_of(p); }},
       {"reduce",
        {"reduce=overlapped",
-        "a pipeline reduces gradients beside backward (overlapped), or behind a device's steps "
-        "(after-steps, the default)"},
+        "gradients are reduced beside backward (overlapped), or behind all steps (after-steps, the default "
+        "with pp)"},
        [](const WrittenPart& p, Recipe& r) { r.reduction = reduction_of(p); }},
       {"tp-overlap",
        {"tp-overlap",

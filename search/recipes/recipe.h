@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -46,7 +47,8 @@ struct Recipe {
   StateSharding state_sharding;  ///< zero1, zero2, zero3: what copies of weights (dp · cp) divide
   /// gathered: what backward reads of inputs that forward gathered; nothing: again under sp and cp.
   std::optional<GatheredInputs> gathered;
-  /// reduce: when a pipeline reduces gradients, unless each microbatch does; nothing: after a device's steps.
+  /// reduce: when gradients are reduced, unless each microbatch does; nothing: with a pipeline after a
+  /// device's steps, without one as what runs the plan does.
   std::optional<GradientReduction> reduction;
   /// tp-overlap: whether products hide the gathers and scattered sums of tp and sp, part by part
   /// (taskgraph/binding/product_overlap.h); nothing: as what runs the plan does.
@@ -82,6 +84,14 @@ struct Recipe {
   [[nodiscard]] GradientReduction gradient_reduction() const {
     const bool once = pipeline > 1 && !state_sharding.each_microbatch();
     return reduction.value_or(once ? GradientReduction::AfterSteps : GradientReduction::Overlapped);
+  }
+  /// Copies of some weight, dense or of an expert.
+  [[nodiscard]] std::int64_t copies_of_weights() const {
+    return std::max(context * data, divides_experts() ? expert_data() : 1);
+  }
+  /// Whether gradients are reduced once an iteration, so that `reduce` says when.
+  [[nodiscard]] bool reduces_once() const {
+    return copies_of_weights() > 1 && !state_sharding.each_microbatch();
   }
   /// The schedule, or the one that the number of chunks implies.
   [[nodiscard]] std::string schedule_name() const;

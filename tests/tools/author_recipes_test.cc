@@ -54,6 +54,7 @@ void expect_legal(const AuthorRecipe& row) {
   plan.topology = row.topology;
   plan.options.microbatches = run.microbatches;
   plan.options.gradient_type = DataType::BFloat16;
+  plan.runtime = with_policies(runtime_for_recipes(topology), recipe);
   apply_recipe(recipe, model, topology, plan);
   const ReadPlan read = read_framework_plan(plan, model, topology);
   EXPECT_EQ(read.plan.recipe.str(), recipe.str());

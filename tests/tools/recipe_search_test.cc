@@ -58,9 +58,10 @@ TEST(RecipeSearch, ReportsTheBestTen) {
   EXPECT_THAT(outcome.out, HasSubstr("iteration  at least   memory\n"));
 }
 
-std::string left_with_a_megabyte() {
+std::string left_with_megabytes(std::int64_t number) {
   constexpr std::int64_t kMegabyte = 1'000'000;
-  return std::to_string(make_topology("dgx-a100").usable_memory(DeviceId(0)).value - kMegabyte) + " B";
+  return std::to_string(make_topology("dgx-a100").usable_memory(DeviceId(0)).value - number * kMegabyte) +
+         " B";
 }
 
 TEST(RecipeSearch, SaysWhatCannotBe) {
@@ -78,7 +79,13 @@ TEST(RecipeSearch, SaysWhatCannotBe) {
               HasSubstr("search: --recompute does not go with --algorithm recipes, which chooses that; see "
                         "--only recompute=full"));
   EXPECT_THAT(
-      refused({"--only", "tp=8", "--memory-margin", left_with_a_megabyte()}),
+      refused({"--memory-margin", left_with_megabytes(1)}),
+      HasSubstr(
+          "is too large for topology \"dgx-a100\": weights, gradients and adam state need 47.2 MB, all 8 "
+          "devices together have 8 MB beside the margin; 39.2 MB are missing: it takes 48 or more such "
+          "devices\n"));
+  EXPECT_THAT(
+      refused({"--only", "tp=8", "--memory-margin", left_with_megabytes(6)}),
       testing::AllOf(HasSubstr("pipesim: recipes: none of "),
                      HasSubstr(" recipes fits into memory: each needs at least "),
                      HasSubstr("devices with more memory, would help, or fewer conditions of --only and "

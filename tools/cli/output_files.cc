@@ -54,7 +54,9 @@ void require_own_output_files(const Arguments& arguments) {
             fmt::format("--{} and --{} would both write {}", output, kWritten[k], arguments.text(output)));
     }
     for (const std::string input : kRead) {
-      if (output == "checkpoint" && input == "resume") continue;
+      // What goes on may take the place of what it goes on from: a checkpoint, and the study of whatif.
+      if (input == "resume" && (output == "checkpoint" || (output == "output" && arguments.knows("vary"))))
+        continue;
       for (const std::string& text : arguments.texts(input))
         refuse_if_read(output, "--" + input, input == "data", text);
     }

@@ -90,15 +90,16 @@ ExportRun export_run_of(const Arguments& a) {
 }
 
 // Recipes that the framework runs, ranked for the time of --seconds, each as "pipesim search --for" has it.
-RecipeRanking ranked_recipes(const ExportRun& run, const FrameworkPlan& question, const Runtime& runtime) {
+RecipeRanking ranked_recipes(const ExportRun& run, const FrameworkPlan& question) {
   OpenRun open{model_kept_by(run.framework, run.plan.model),
                run.topology,
-               runtime,
+               runtime_for_recipes(run.topology, run.framework.runtime),
                run.plan.options,
                question.samples,
                {},
                available_cores()};
-  open.filter = recipe_filter_of(&run.framework, question, {}, runtime);
+  open.filter = recipe_filter_of(&run.framework, question, {}, open.runtime);
+  open.runtime = with_overlap_of(open.runtime, open.filter);
   const Deadline until(run.seconds);
   const KeepTo keep(until);
   return rank_run(open, [](const RankingProgress&) { return true; });
@@ -107,10 +108,7 @@ RecipeRanking ranked_recipes(const ExportRun& run, const FrameworkPlan& question
 // "; the best that it runs is tp2,dp8,mbs1: 13.2 s an iteration, 4.1 % more than 12.7 s".
 std::string best_export(const ExportRun& run, const FrameworkPlan& plan) {
   if (run.seconds == 0 || !run.framework.exports_model(plan)) return "";
-  Recipe overlapped;
-  if (run.framework.usual.tensor_overlap) overlapped.tensor_overlap = true;
-  const Runtime runtime = with_policies(runtime_for_recipes(run.topology, run.framework.runtime), overlapped);
-  const RecipeRanking ranking = ranked_recipes(run, plan, runtime);
+  const RecipeRanking ranking = ranked_recipes(run, plan);
   if (ranking.best() == nullptr)
     return ranking.proven()
                ? "; none of its recipes fits into memory"

@@ -42,9 +42,8 @@ struct JudgedPlan {
 
 // A single change of the plan, and what it brings.
 struct JudgedChange {
-  SingleChange change;
-  Evaluation evaluation;
-  Bytes peak;
+  std::string text;
+  RatedRecipe rated;
 };
 
 // Everything that the command line asks for.
@@ -119,15 +118,17 @@ JudgedPlan judged_plan(const ImportedRun& run, Recipe recipe) {
   return {std::move(open.recipe), std::move(open.plan), std::move(open.graph), std::move(report)};
 }
 
-JudgedChange judged_change(const ImportedRun& run, SingleChange change) {
-  const OpenPlan open = open_plan(run, change.recipe);
-  const CostModel costs(run.topology, nullptr, open.plan.runtime);
-  Evaluator evaluator(open.graph, costs, open.plan.options);
-  std::vector<DeviceMemory> peaks;
-  JudgedChange judged{std::move(change), {}, {}};
-  judged.evaluation = evaluator.score(evaluator.contents().bind(open.plan.strategy), peaks);
-  for (const DeviceMemory& peak : peaks) judged.peak = std::max(judged.peak, peak.peak);
-  return judged;
+OpenRun open_run(const ImportedRun& run) {
+  OpenRun open{run.run.model,
+               run.topology,
+               runtime_for_recipes(run.topology, run.framework.runtime),
+               {},
+               run.run.samples,
+               {},
+               available_cores()};
+  open.options.optimizer = run.run.optimizer;
+  open.options.gradient_type = run.run.gradient_type;
+  return open;
 }
 
 FrameworkPlan question_of(const ImportedRun& run, const JudgedPlan& yours) {
@@ -145,33 +146,32 @@ std::vector<JudgedChange> best_changes(const ImportedRun& run, const JudgedPlan&
   FrameworkPlan plan = question_of(run, yours);
   plan.recipe = yours.recipe;
   plan.layers = divide_layers(yours.recipe, plan.sizes.layers).layers;
+  const OpenRun open = open_run(run);
   std::vector<JudgedChange> better;
   try {
     for (SingleChange& change : single_changes(run.framework, plan, RecipeModel(yours.graph))) {
       if (std::ranges::any_of(run.conditions, [&](const auto& c) { return !c.holds(change.recipe); }))
         continue;
       try {
-        JudgedChange judged = judged_change(run, std::move(change));
-        const bool gains = yours.report.infeasible || judged.evaluation.time < yours.report.iteration_time;
-        if (judged.evaluation.feasible() && gains) better.push_back(std::move(judged));
+        RatedRecipe rated = rate_recipe(open, change.recipe);
+        const bool gains = yours.report.infeasible || rated.evaluation.time < yours.report.iteration_time;
+        if (rated.evaluation.feasible() && gains)
+          better.push_back({std::move(change.text), std::move(rated)});
       } catch (const InputError&) {  // a rule that looks at operators or microbatches refuses it
       }
     }
   } catch (const OutOfTime&) {  // the others are not told
   }
-  std::ranges::stable_sort(better, {}, [](const JudgedChange& c) { return c.evaluation.time; });
+  std::ranges::stable_sort(better, {}, [](const JudgedChange& c) { return c.rated.evaluation.time; });
   better.resize(std::min(better.size(), kTold));
   return better;
 }
 
 RecipeRanking ranked_for(const ImportedRun& run, const JudgedPlan& yours, const Deadline& until,
                          SearchWatch& watch) {
-  const Runtime runtime = runtime_for_recipes(run.topology, run.framework.runtime);
-  OpenRun open{run.run.model, run.topology, runtime, {}, run.run.samples, {}, available_cores()};
-  open.options.optimizer = run.run.optimizer;
-  open.options.gradient_type = run.run.gradient_type;
-  open.filter = recipe_filter_of(&run.framework, question_of(run, yours), run.conditions, runtime);
-  open.runtime = with_overlap_of(runtime, open.filter);
+  OpenRun open = open_run(run);
+  open.filter = recipe_filter_of(&run.framework, question_of(run, yours), run.conditions, open.runtime);
+  open.runtime = with_overlap_of(open.runtime, open.filter);
   const KeepTo keep(until);
   const auto tell = told_as_search(watch.callback());
   return rank_run(open, [&](const RankingProgress& now) { return !until.passed() && tell(now); });
@@ -205,8 +205,9 @@ std::string changes_text(const JudgedPlan& yours, const std::vector<JudgedChange
   std::string text = fmt::format("\n{}\n", yours.report.infeasible ? "single changes that make it fit"
                                                                    : "the single changes that gain most");
   for (const JudgedChange& c : changes)
-    text += fmt::format("  {}: {}, {}, {}\n", c.change.text, pretty(to_seconds(c.evaluation.time)),
-                        less_text(yours.report.iteration_time, c.evaluation.time), pretty(c.peak));
+    text +=
+        fmt::format("  {}: {}, {}, {}\n", c.text, pretty(to_seconds(c.rated.evaluation.time)),
+                    less_text(yours.report.iteration_time, c.rated.evaluation.time), pretty(c.rated.peak));
   return text;
 }
 
@@ -239,10 +240,10 @@ Json json_of_plan(const JudgedPlan& plan) {
 }
 
 Json json_of_change(const JudgedChange& c) {
-  return {{"change", c.change.text},
-          {"recipe", c.change.recipe.str()},
-          {"iteration_time_s", to_seconds(c.evaluation.time).value},
-          {"peak_memory_bytes", c.peak.value}};
+  return {{"change", c.text},
+          {"recipe", c.rated.recipe.str()},
+          {"iteration_time_s", to_seconds(c.rated.evaluation.time).value},
+          {"peak_memory_bytes", c.rated.peak.value}};
 }
 
 // "16 in 16 microbatches of 1".

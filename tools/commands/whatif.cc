@@ -373,7 +373,17 @@ int run_study(const Arguments& a, PeerProcesses* peers, Streams& streams) {
   return 0;
 }
 
-int run_whatif(const Arguments& a, Streams& streams) {
+// A plan names the model and the devices that it is for.
+Arguments with_origin_of_plan(Arguments a) {
+  if (!a.has("plan") || (a.has("topology") && a.has("model"))) return a;
+  const PlanFile plan = PlanFile::load(a.text("plan"));
+  if (!a.has("topology")) a = a.with("topology", plan.topology());
+  if (!a.has("model")) a = a.with("model", plan.model());
+  return a;
+}
+
+int run_whatif(const Arguments& given, Streams& streams) {
+  const Arguments a = with_origin_of_plan(given);
   const std::unique_ptr<PeerProcesses> peers = peers_of_launcher(a, streams);
   const bool study = a.has("resume") || !a.texts("vary").empty();
   if (peers && (a.given("list") || !study))

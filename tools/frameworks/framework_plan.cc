@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "search/recipe_planner/measuring/mesh_traffic.h"
 #include "search/recipes/recipe_of_plan.h"
 #include "sim/base/suggest.h"
 
@@ -26,6 +27,11 @@ ReadPlan read_framework_plan(const Plan& plan, const RecipeModel& model, const T
   FrameworkPlan& p = read.plan;
   p.recipe = found.recipe;
   if (plan.runtime.tensor_overlap && p.recipe.tensor > 1) p.recipe.tensor_overlap = true;
+  // Without a pipeline the runtime decides, and frameworks are told.
+  if (p.recipe.pipeline == 1 && p.recipe.reduces_once()) {
+    p.recipe.reduction.reset();
+    if (reduces_beside_backward(p.recipe, plan.runtime)) p.recipe.reduction = GradientReduction::Overlapped;
+  }
   p.model = plan.model;
   p.sizes = decoder_sizes(plan.model);
   p.layers = divide_layers(p.recipe, p.sizes.layers).layers;

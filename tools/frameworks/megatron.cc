@@ -100,7 +100,7 @@ void refuse_megatron_sharding(const FrameworkPlan& plan, RuleCheck& check) {
 
 void refuse_megatron_overlap(const FrameworkPlan& plan, RuleCheck& check) {
   const Recipe& r = plan.recipe;
-  if (r.state_sharding.gathers_in_forward && r.gradient_reduction() == GradientReduction::AfterSteps)
+  if (r.state_sharding.gathers_in_forward && r.reduces_once() && r.reduction != GradientReduction::Overlapped)
     check.refuse([&] {
       return Refusal{"overlap=gather without reduce=overlapped",
                      "--overlap-param-gather needs --overlap-grad-reduce",
@@ -275,7 +275,7 @@ void write_megatron_optimizer(const FrameworkPlan& plan, ArgumentWriter& w) {
     w.flag("--grad-reduce-in-bf16");
   if (plan.sizes.type != DataType::Float32 && plan.gradient_type == DataType::Float32)
     w.flag("--accumulate-allreduce-grads-in-fp32");
-  if (plan.copies() > 1 && r.gradient_reduction() == GradientReduction::Overlapped)
+  if (r.reduction == GradientReduction::Overlapped || (s.each_microbatch() && s.gathers_in_forward))
     w.flag("--overlap-grad-reduce");
   if (!s.any()) return;
   w.flag("--use-distributed-optimizer");

@@ -104,10 +104,7 @@ class RunReader {
   }
 
   void read_reduction() {
-    const bool overlaps = given("--overlap-grad-reduce");
-    if (recipe().pipeline == 1 && !overlaps)
-      leave_out("--overlap-grad-reduce", "missing; gradients are reduced beside backward all the same");
-    if (recipe().pipeline > 1 && overlaps) recipe().reduction = GradientReduction::Overlapped;
+    if (given("--overlap-grad-reduce")) recipe().reduction = GradientReduction::Overlapped;
   }
 
   // Keys and values go round in a ring unless the arguments say otherwise.

@@ -1,6 +1,11 @@
 #include "tools/frameworks/rank_run.h"
 
+#include <algorithm>
+#include <utility>
+#include <vector>
+
 #include "tools/inputs/model_and_topology.h"
+#include "tools/inputs/recipe_run.h"
 
 namespace pipesim {
 namespace {
@@ -15,6 +20,23 @@ std::string without_zigzag(std::string model) {
 }
 
 }  // namespace
+
+RatedRecipe rate_recipe(const OpenRun& run, Recipe recipe) {
+  const BatchRequest asked{.batch = run.samples, .microbatch = {}, .microbatches = {}};
+  const ModelRun sized = run_of_recipe(without_zigzag(run.model), recipe.devices(), asked, recipe);
+  const OperatorGraph graph = open_model(sized.model);
+  Plan plan;
+  plan.options = run.options;
+  plan.options.microbatches = sized.microbatches;
+  apply_recipe(recipe, RecipeModel(graph), run.topology, plan);
+  const CostModel costs(run.topology, nullptr, with_policies(run.runtime, recipe));
+  Evaluator evaluator(graph, costs, plan.options);
+  std::vector<DeviceMemory> peaks;
+  RatedRecipe rated{
+      std::move(recipe), {}, evaluator.score(evaluator.contents().bind(plan.strategy), peaks), {}};
+  for (const DeviceMemory& peak : peaks) rated.peak = std::max(rated.peak, peak.peak);
+  return rated;
+}
 
 RecipeRanking rank_run(const OpenRun& run, const std::function<bool(const RankingProgress&)>& go_on) {
   const std::string text = without_zigzag(run.model);

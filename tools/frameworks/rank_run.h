@@ -19,6 +19,9 @@ struct OpenRun {
   int threads = 1;
 };
 
+/// The run with this complete recipe. InputError where a rule that looks at operators refuses it.
+RatedRecipe rate_recipe(const OpenRun& run, Recipe recipe);
+
 /// Ranks its recipes until the thread's deadline (sim/base/deadline.h), or until `go_on` is false.
 RecipeRanking rank_run(const OpenRun& run, const std::function<bool(const RankingProgress&)>& go_on);
 

@@ -401,7 +401,8 @@ void require_imbalance(const OperatorGraph& graph, const Imbalance& imbalance) {
     throw InputError(fmt::format("--imbalance {}: {}", imbalance.str(), *reason));
 }
 
-void require_room(const OperatorGraph& graph, const Topology& topology, const PlanOptions& options) {
+std::optional<MissingRoom> missing_room(const OperatorGraph& graph, const Topology& topology,
+                                        const PlanOptions& options) {
   Bytes needed;
   for (const Tensor& t : graph.tensors()) {
     if (t.kind != TensorKind::Weight) continue;
@@ -414,16 +415,21 @@ void require_room(const OperatorGraph& graph, const Topology& topology, const Pl
     needed += m.weights + m.gradients + m.optimizer_state;
   }
   const Bytes available = topology.usable_memory();
-  if (needed <= available) return;
-  // As many of the same devices as hold it.
+  if (needed <= available) return std::nullopt;
   const double enough = std::ceil(needed / available * static_cast<double>(topology.num_devices()));
-  throw InputError(fmt::format(
-      "model \"{}\" is too large for topology \"{}\": weights, gradients and {} state need {}, "
-      "all {} devices together "
-      "have {}{}; {} are missing: it takes {:.0f} or more such devices",
-      graph.name(), topology.name(), name_of(options.optimizer), pretty(needed), topology.num_devices(),
-      pretty(available), topology.memory_margin().is_none() ? "" : " beside the margin",
-      pretty(needed - available), enough));
+  return MissingRoom{
+      static_cast<std::int64_t>(enough),
+      fmt::format(
+          "weights, gradients and {} state need {}, all {} devices together have {}{}; {} are missing",
+          name_of(options.optimizer), pretty(needed), topology.num_devices(), pretty(available),
+          topology.memory_margin().is_none() ? "" : " beside the margin", pretty(needed - available))};
+}
+
+void require_room(const OperatorGraph& graph, const Topology& topology, const PlanOptions& options) {
+  if (const auto missing = missing_room(graph, topology, options))
+    throw InputError(
+        fmt::format("model \"{}\" is too large for topology \"{}\": {}: it takes {} or more such devices",
+                    graph.name(), topology.name(), missing->text, missing->devices));
 }
 
 }  // namespace pipesim

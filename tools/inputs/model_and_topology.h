@@ -67,8 +67,15 @@ Topology open_topology(const std::string& text);
 void require_recompute(const OperatorGraph& graph, const Recompute& recompute, bool with_stages = false);
 /// InputError when the model can't have this imbalance of its experts.
 void require_imbalance(const OperatorGraph& graph, const Imbalance& imbalance);
-/// InputError when weights, gradients and optimizer state alone need more memory than all devices together
-/// have. The message says how much is missing.
+/// So many of the same devices as hold weights, gradients and optimizer state, where all devices of the
+/// topology together do not; and what is missing.
+struct MissingRoom {
+  std::int64_t devices = 0;
+  std::string text;  ///< "weights, gradients and adam state need 12 TB, all 8 devices together have …"
+};
+std::optional<MissingRoom> missing_room(const OperatorGraph& graph, const Topology& topology,
+                                        const PlanOptions& options);
+/// InputError where room is missing.
 void require_room(const OperatorGraph& graph, const Topology& topology, const PlanOptions& options);
 
 }  // namespace pipesim

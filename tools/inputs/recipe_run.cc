@@ -80,10 +80,29 @@ Runtime runtime_for_recipes(const Topology& topology, std::string_view framework
 }
 
 Runtime with_policies(Runtime runtime, const Recipe& recipe) {
-  if (!recipe.tensor_overlap || *recipe.tensor_overlap == runtime.tensor_overlap) return runtime;
-  const bool changed = runtime.name.find(':') != std::string::npos;
-  return parse_runtime(fmt::format("{}{}tensor-overlap={}", runtime.name, changed ? ',' : ':',
-                                   *recipe.tensor_overlap ? "always" : "never"));
+  const auto change = [&](const char* key, bool always) {
+    const bool changed = runtime.name.find(':') != std::string::npos;
+    runtime = parse_runtime(
+        fmt::format("{}{}{}={}", runtime.name, changed ? ',' : ':', key, always ? "always" : "never"));
+  };
+  if (recipe.pipeline == 1 && recipe.reduction) {
+    const bool overlapped = *recipe.reduction == GradientReduction::Overlapped;
+    if (runtime.overlap != (overlapped ? ReductionOverlap::Always : ReductionOverlap::Never))
+      change("overlap", overlapped);
+  }
+  if (recipe.tensor_overlap && *recipe.tensor_overlap != runtime.tensor_overlap)
+    change("tensor-overlap", *recipe.tensor_overlap);
+  return runtime;
+}
+
+Recipe with_policies_of(const Runtime& runtime, Recipe recipe) {
+  if (runtime.tensor_overlap && recipe.tensor > 1) recipe.tensor_overlap = true;
+  const Runtime usual = parse_runtime(runtime.name.substr(0, runtime.name.find(':')));
+  if (recipe.pipeline == 1 && recipe.reduces_once() && runtime.overlap != usual.overlap &&
+      runtime.overlap != ReductionOverlap::UnlessSharded)
+    recipe.reduction = runtime.overlap == ReductionOverlap::Always ? GradientReduction::Overlapped
+                                                                   : GradientReduction::AfterSteps;
+  return recipe;
 }
 
 }  // namespace pipesim

@@ -33,7 +33,10 @@ void apply_recipe(const Recipe& recipe, const RecipeModel& model, const Topology
 /// for which frameworks have fused attention (DeviceKind::fused_attention); else pipesim itself.
 Runtime runtime_for_recipes(const Topology& topology, std::string_view framework = "megatron");
 
-/// The runtime, with what a recipe says of its policies: tp-overlap.
+/// The runtime, with what a recipe says of its policies: tp-overlap, and without a pipeline `reduce`.
 Runtime with_policies(Runtime runtime, const Recipe& recipe);
+
+/// The recipe of a plan, with what the plan's runtime does otherwise than a runtime of its name.
+Recipe with_policies_of(const Runtime& runtime, Recipe recipe);
 
 }  // namespace pipesim

@@ -14,6 +14,7 @@
 #include "search/recipes/recipe_of_plan.h"
 #include "sim/base/deadline.h"
 #include "tools/cli/figures.h"
+#include "tools/inputs/recipe_run.h"
 #include "tools/reports/task_names.h"
 
 namespace pipesim {
@@ -149,8 +150,7 @@ PlanReport report_part(Evaluator& evaluator, const BoundStrategy& strategy, cons
   for (const BoundOperator* bound : strategy) configs.push_back(bound->config);
   const RecipeModel model(evaluator.graph());
   RecognisedRecipe found = recipe_of(configs, evaluator.contents().options(), model, topology);
-  if (evaluator.contents().costs().runtime().tensor_overlap && found.recipe.tensor > 1)
-    found.recipe.tensor_overlap = true;
+  found.recipe = with_policies_of(evaluator.contents().costs().runtime(), std::move(found.recipe));
   report.recipe = found.str(evaluator.graph());
   report.idle = idle_devices(configs, evaluator.graph(), topology);
   report.borrowed_rates = borrowed_rates(evaluator.graph(), topology);

@@ -103,6 +103,9 @@ std::vector<std::string> hints_to_fit(Evaluator& evaluator, const Baseline& near
 
 std::vector<std::string> hints_to_fit(Evaluator& evaluator, const Strategy& plan,
                                       const std::string& algorithm, bool by_recipe) {
+  const PlanOptions& options = evaluator.contents().options();
+  if (const auto missing = missing_room(evaluator.graph(), evaluator.topology(), options))
+    return {fmt::format("{} or more such devices: {}", missing->devices, missing->text)};
   std::vector<std::string> hints;
   const std::optional<Pipeline>& pipeline = evaluator.contents().options().pipeline;
   if (weights_fit(evaluator, plan)) {

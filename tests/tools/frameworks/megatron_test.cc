@@ -190,7 +190,7 @@ TEST(Megatron, ReadsYaml) {
       "  --sequence-parallel: false\n  --tensor-model-parallel-size: 2\n  --vocab-size: 1000\n"
       "  --overlap-grad-reduce: true\n",
       8);
-  EXPECT_EQ(run.recipe.str(), "tp2,dp4,mbs4");
+  EXPECT_EQ(run.recipe.str(), "tp2,dp4,mbs4,reduce=overlapped");
   EXPECT_EQ(decoder_sizes(run.model).vocabulary, 1024);
 }
 
@@ -247,7 +247,6 @@ TEST(Megatron, SaysWhatItLeavesOutOrCannotRead) {
   EXPECT_EQ(
       run.left_out,
       (std::vector<std::string>{
-          "--overlap-grad-reduce: missing; gradients are reduced beside backward all the same",
           "--hidden-dropout: 0.1: nothing is dropped with --swiglu",
           "--normalization: LayerNorm is taken as RMSNorm with --swiglu",
           "--position-embedding-type: learned positions are taken as rotary with --swiglu",

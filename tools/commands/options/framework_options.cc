@@ -13,17 +13,32 @@ namespace {
 
 constexpr std::string_view kItself = "pipesim";
 
-// Whether conditions leave tp-overlap as the rules have it, on or off.
-bool overlaps_products(const std::vector<RecipeCondition>& conditions, bool usual) {
-  Recipe on, off;
-  on.tensor_overlap = true;
+// Whether conditions on the part leave it as it usually is, on or off.
+bool is_on(const std::vector<RecipeCondition>& conditions, RecipeTrait trait, bool usual, const Recipe& on,
+           const Recipe& off) {
   bool allows_on = true, allows_off = true;
   for (const RecipeCondition& condition : conditions) {
-    if (condition.trait != RecipeTrait::TensorOverlap) continue;
+    if (condition.trait != trait) continue;
     allows_on = allows_on && condition.holds(on);
     allows_off = allows_off && condition.holds(off);
   }
   return allows_on && (usual || !allows_off);
+}
+
+bool overlaps_products(const std::vector<RecipeCondition>& conditions, bool usual) {
+  Recipe on, off;
+  on.tensor_overlap = true;
+  return is_on(conditions, RecipeTrait::TensorOverlap, usual, on, off);
+}
+
+std::optional<GradientReduction> reduction_of(const std::vector<RecipeCondition>& conditions,
+                                              std::optional<GradientReduction> usual) {
+  Recipe on, off;
+  on.reduction = GradientReduction::Overlapped, off.reduction = GradientReduction::AfterSteps;
+  const auto concerns = [](const RecipeCondition& c) { return c.trait == RecipeTrait::Reduction; };
+  if (std::ranges::none_of(conditions, concerns)) return usual;
+  return is_on(conditions, RecipeTrait::Reduction, usual == on.reduction, on, off) ? on.reduction
+                                                                                   : off.reduction;
 }
 
 }  // namespace
@@ -128,12 +143,14 @@ RecipeFilter recipe_filter_of(const Framework* framework, const std::optional<Fr
     rules.tensor_overlap = true;
   }
   rules.tensor_overlap = overlaps_products(conditions, rules.tensor_overlap);
+  rules.reduction = reduction_of(conditions, rules.reduction);
   return RecipeFilter(std::move(conditions), std::move(rules));
 }
 
 Runtime with_overlap_of(Runtime runtime, const RecipeFilter& filter) {
   Recipe recipe;
   if (filter.rules().tensor_overlap) recipe.tensor_overlap = true;
+  recipe.reduction = filter.rules().reduction;
   return with_policies(std::move(runtime), recipe);
 }
 

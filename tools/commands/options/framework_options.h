@@ -43,7 +43,8 @@ std::vector<RecipeCondition> recipe_conditions_of(const Arguments& arguments);
 RecipeFilter recipe_filter_of(const Framework* framework, const std::optional<FrameworkPlan>& question,
                               std::vector<RecipeCondition> conditions, const Runtime& runtime);
 
-/// The runtime, whose products hide transfers where recipes of the filter say so.
+/// The runtime of all recipes of the filter: its policies are as their overlap says. That of one of them is
+/// with_policies().
 Runtime with_overlap_of(Runtime runtime, const RecipeFilter& filter);
 
 }  // namespace pipesim

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "search/recipes/expand_recipe.h"
 #include "sim/base/deadline.h"
 #include "sim/base/errors.h"
 #include "sim/base/files.h"
@@ -22,6 +23,38 @@ PlannedPipeline propose(const PlanRequest& request, const PlannerRun& run) {
   if (run.planner.name == "intra") return propose_intra(request);
   const auto planner = std::ranges::find(planners(), run.planner.name, &Planner::name);
   return planner != planners().end() ? planner->propose(request) : propose_exhaustively(request);
+}
+
+// A batch that is too large for one microbatch comes in more of them: recipes choose their own.
+ModelRun openable_run_of(const Arguments& a) {
+  ModelRun run = model_run_of(a);
+  if (!a.has("batch") || a.given("microbatches") || a.has("microbatch")) return run;
+  try {
+    (void)open_model(run.model);
+    return run;
+  } catch (const InputError&) {
+    const std::int64_t batch = a.integer("batch", 1, INT64_MAX);
+    for (std::int64_t samples = batch / 2; samples >= 1; samples /= 2) {
+      if (batch % samples != 0 || batch / samples > kMostMicrobatches) continue;
+      ModelRun smaller{with_batch(run.model, samples), static_cast<std::int32_t>(batch / samples)};
+      try {
+        (void)open_model(smaller.model);
+        return smaller;
+      } catch (const InputError&) {  // still too large
+      }
+    }
+    throw;
+  }
+}
+
+// Sharding as any recipe has it that needs the least.
+void require_room_for_recipes(const OperatorGraph& graph, const Topology& topology, PlanOptions options,
+                              const RecipeFilter& filter) {
+  for (const StateSharding& sharding : filter.rules().shardings) {
+    options.state_sharding = sharding;
+    if (!missing_room(graph, topology, options)) return;
+  }
+  require_room(graph, topology, options);
 }
 
 // Searches over splits find plans that no framework runs, so auto is for pipesim itself.
@@ -51,7 +84,7 @@ PlannerRun planner_run_of(const Arguments& a) {
   Topology topology = topology_of(a);
   std::optional<Recipe> recipe;
   if (a.has("recipe")) recipe = recipe_of(a);
-  ModelRun model = recipe ? recipe_run_of(a, topology, *recipe) : model_run_of(a);
+  ModelRun model = recipe ? recipe_run_of(a, topology, *recipe) : openable_run_of(a);
   OperatorGraph graph = open_model(model.model);
   require_recompute(graph, recompute_of(a), true);
   PlanOptions options = plan_options_of(a, model);
@@ -63,6 +96,7 @@ PlannerRun planner_run_of(const Arguments& a) {
   Runtime runtime = by_recipes ? runtime_of_recipes(a, topology) : runtime_of(a);
   if (recipe) runtime = with_policies(std::move(runtime), *recipe);
   PlannerSettings settings = planner_settings_of(a);
+  Runtime base_runtime = runtime;
   if (by_recipes) {
     const std::int64_t samples = samples_per_iteration(graph, options);
     std::optional<FrameworkPlan> question;
@@ -70,6 +104,7 @@ PlannerRun planner_run_of(const Arguments& a) {
       question = framework_question(*framework, model.model, samples, options, topology);
     settings.recipes = recipe_filter_of(framework, question, planner_conditions_of(a), runtime);
     if (!a.given("runtime")) runtime = with_overlap_of(std::move(runtime), settings.recipes);
+    require_room_for_recipes(graph, topology, options, settings.recipes);
   }
   if (recipe) options.recompute.kind = recipe->recompute;
   if (recipe) options.gathered_inputs = recipe->gathered_inputs();
@@ -92,11 +127,25 @@ PlannerRun planner_run_of(const Arguments& a) {
           text_or_none(a, "output"),
           text_or_none(a, "search-log"),
           std::move(runtime),
-          a.given("json")};
+          a.given("json"),
+          framework,
+          by_recipes,
+          a.given("runtime"),
+          std::move(base_runtime)};
 }
 
-PlannedPipeline propose_in_time(const PlanRequest& request, const PlannerRun& run, const SearchTime& time) {
-  const Deadline until = time.search();
+Runtime runtime_of_plan(const PlannerRun& run, const PlannedPipeline& planned) {
+  if (run.runtime_is_asked || !planned.recipes || planned.recipes->best() == nullptr) return run.runtime;
+  const Recipe& best = planned.recipes->best()->recipe;
+  if (planned.graph.batch() != best.data * best.microbatch) return run.runtime;
+  const RecipeModel model(planned.graph);
+  const RecipeStrategy made = expand_recipe(best, model, run.topology);
+  return made.strategy == planned.strategy && made.pipeline == planned.options.pipeline
+             ? with_policies(run.base_runtime, best)
+             : run.runtime;
+}
+
+PlannedPipeline propose_in_time(const PlanRequest& request, const PlannerRun& run, const Deadline& until) {
   const KeepTo keep(until);
   try {
     return propose(request, run);

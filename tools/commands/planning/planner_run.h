@@ -6,6 +6,7 @@
 #include "search/planners/planner.h"
 #include "tools/cli/arguments.h"
 #include "tools/commands/options/planner_options.h"
+#include "tools/frameworks/framework.h"
 #include "tools/inputs/model_run.h"
 #include "tools/searching/search_time.h"
 
@@ -25,6 +26,10 @@ struct PlannerRun {
   std::string calibration, output, log;  ///< files; "": none
   Runtime runtime;
   bool json;
+  const Framework* framework = nullptr;  ///< of --for
+  bool by_recipes = false;               ///< recipes are ranked
+  bool runtime_is_asked = false;         ///< by --runtime
+  Runtime base_runtime = {};             ///< the runtime before recipes say what overlaps
   [[nodiscard]] std::string algorithm() const { return std::string(planner.name); }
 };
 
@@ -32,10 +37,14 @@ struct PlannerRun {
 /// fit together; InputError where a file, the model or the topology is at fault.
 PlannerRun planner_run_of(const Arguments& arguments);
 
+/// What runs the planner's plan: where that is the best recipe, the runtime with that recipe's policies; the
+/// runtime of the search overlaps what any of them does.
+Runtime runtime_of_plan(const PlannerRun& run, const PlannedPipeline& planned);
+
 /// `run` must outlive it.
 PlanRequest request_of(const PlannerRun& run, const CostModel& costs);
 
-/// The planner's answer. InputError when there is none in time.
-PlannedPipeline propose_in_time(const PlanRequest& request, const PlannerRun& run, const SearchTime& time);
+/// The planner's answer. InputError when there is none by then.
+PlannedPipeline propose_in_time(const PlanRequest& request, const PlannerRun& run, const Deadline& until);
 
 }  // namespace pipesim

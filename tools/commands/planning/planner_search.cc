@@ -25,6 +25,7 @@
 #include "tools/commands/options/plan_output.h"
 #include "tools/commands/options/planner_options.h"
 #include "tools/commands/options/shared_options.h"
+#include "tools/commands/planning/framework_table.h"
 #include "tools/commands/planning/planner_run.h"
 #include "tools/commands/planning/recipe_ranking.h"
 #include "tools/commands/planning/stage_costs_report.h"
@@ -231,6 +232,13 @@ std::string bound_text(const OperatorGraph& graph, const CostModel& costs, const
   return far.empty() ? "" : fmt::format("  {}\n", far);
 }
 
+// A part is left for the frameworks' own rankings.
+Deadline planning_time(const SearchTime& time, bool compares) {
+  constexpr double kShareOfPlanning = 0.7;
+  const Deadline whole = time.search();
+  return compares && time.limited() ? whole.within(kShareOfPlanning * whole.left()) : whole;
+}
+
 // Of several processes, the first tells what they have found.
 int plan_and_report(const PlannerRun& run, PeerProcesses* peers, Streams& streams) {
   SearchTime time(run.seconds);
@@ -255,7 +263,8 @@ int plan_and_report(const PlannerRun& run, PeerProcesses* peers, Streams& stream
     watch.emplace(streams, SearchBudget{}, std::nullopt, run.log);
     request.observer = &*watch;
   }
-  const PlannedPipeline planned = propose_in_time(request, run, time);
+  const bool compares = compares_frameworks(run) && peers == nullptr;
+  const PlannedPipeline planned = propose_in_time(request, run, planning_time(time, compares));
   line.reset();
   if (peers != nullptr && peers->rank() > 0) return 0;
   const double planned_s = std::chrono::duration<double>(Clock::now() - began).count();
@@ -270,10 +279,18 @@ int plan_and_report(const PlannerRun& run, PeerProcesses* peers, Streams& stream
             planned.seed,
             planned.strategy};
   if (const auto reason = illegal(graph, plan.strategy, plan.options, topology)) throw InputError(*reason);
+  plan.runtime = runtime_of_plan(run, planned);
+  const CostModel costs_of_plan(topology, pointer_to(calibration), plan.runtime);
 
+  std::vector<FrameworkRow> rows;
+  if (compares && planned.recipes) {
+    const Deadline until = time.search();
+    const KeepTo keep(until);
+    rows = framework_rows(run, *planned.recipes);
+  }
   const Deadline reported = time.report();
   std::optional<KeepTo> keep(std::in_place, reported);
-  Evaluator evaluator(graph, costs, plan.options);
+  Evaluator evaluator(graph, costs_of_plan, plan.options);
   const BoundStrategy strategy = evaluator.contents().bind(plan.strategy);
   const PlanReport report = report_in_time(evaluator, strategy, planned.scored);
   plan.recipe = report.recipe;
@@ -292,7 +309,6 @@ int plan_and_report(const PlannerRun& run, PeerProcesses* peers, Streams& stream
   } catch (const OutOfTime&) {  // the plan is told without them
   }
   keep.reset();
-  plan.runtime = run.runtime;
   const Reliance reliance =
       reliance_of(graph, topology, calibration, plan, report.iteration_time, !run.profile_note.empty());
   if (!report.infeasible) give_plan(streams, run.output, plan, graph, topology);
@@ -318,6 +334,7 @@ int plan_and_report(const PlannerRun& run, PeerProcesses* peers, Streams& stream
     if (pipeline) json["pipeline"] = json_of(*pipeline);
     if (!planned.contributions.empty()) json["contributions"] = contributions_json(planned);
     if (planned.recipes) json["recipes"] = json_of(*planned.recipes);
+    if (!rows.empty()) json["frameworks"] = json_of(rows, report.iteration_time);
     if (report.infeasible) json["hints"] = hints;
     give_document(streams, json);
   } else {
@@ -339,7 +356,8 @@ int plan_and_report(const PlannerRun& run, PeerProcesses* peers, Streams& stream
                 << (pipeline
                         ? to_text(*pipeline) + "\n" + memory_table(report.memory_of_stages, topology) + "\n"
                         : "")
-                << configs_text(graph, strategy, kConfigs, plan.options.pipeline);
+                << configs_text(graph, strategy, kConfigs, plan.options.pipeline)
+                << (rows.empty() ? "" : "\n" + to_text(rows, report.iteration_time));
   }
   if (!report.infeasible) return 0;
   streams.err << "pipesim: the plan does not fit: " << *report.infeasible << hints_text(hints) << "\n";

@@ -125,7 +125,7 @@ Subject PointRunner::planned(const Arguments& point) const {
   QuietSearch quiet(request_.stop_requested);
   request.observer = &quiet;
   const SearchTime time(run.seconds);
-  PlannedPipeline found = propose_in_time(request, run, time);
+  PlannedPipeline found = propose_in_time(request, run, time.search());
   if (const auto reason = illegal(found.graph, found.strategy, found.options, run.topology))
     throw InputError(*reason);
   if (request_.noise && found.recipes) choose_by_noise(run, costs, found);
@@ -135,10 +135,12 @@ Subject PointRunner::planned(const Arguments& point) const {
   plan.options = found.options;
   plan.found_by = run.algorithm();
   plan.strategy = std::move(found.strategy);
-  plan.runtime = run.runtime;
+  plan.runtime = runtime_of_plan(run, found);
   if (has_recipes(found.graph)) {
     const RecipeModel model(found.graph);
-    plan.recipe = recipe_of(plan.strategy, plan.options, model, run.topology).str(found.graph);
+    RecognisedRecipe recognised = recipe_of(plan.strategy, plan.options, model, run.topology);
+    recognised.recipe = with_policies_of(plan.runtime, std::move(recognised.recipe));
+    plan.recipe = recognised.str(found.graph);
   }
   return {std::move(found.graph), run.topology, std::move(plan), std::move(calibration)};
 }

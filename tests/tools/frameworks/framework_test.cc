@@ -1,0 +1,230 @@
+// The set of recipes of each framework: what searches rank is what exports take.
+#include "tools/frameworks/framework.h"
+
+#include <gmock/gmock.h>
+
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "search/recipe_planner/recipe_space.h"
+#include "tests/refusal.h"
+#include "tests/temporary_folder.h"
+#include "tests/tools/command_line.h"
+#include "tests/tools/frameworks/framework_case.h"
+#include "tools/commands/options/framework_options.h"
+#include "tools/frameworks/rank_run.h"
+#include "tools/frameworks/single_changes.h"
+#include "tools/inputs/recipe_run.h"
+
+namespace pipesim {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr const char* kSmallLlama =
+    "llama3-8b:layers=4,hidden=256,heads=8,kv_heads=4,ffn=512,vocab=1024,sequence=256";
+constexpr const char* kSmallMixtral =
+    "mixtral-8x7b:layers=4,hidden=256,heads=8,kv_heads=8,ffn=512,vocab=1024,sequence=256";
+
+OpenRun open_run_of(const Framework& framework, const std::string& model, const Topology& topology,
+                    std::int64_t samples) {
+  OpenRun open{model_kept_by(framework, model),
+               topology,
+               runtime_for_recipes(topology, framework.runtime),
+               {},
+               samples,
+               {},
+               1};
+  open.options.optimizer = Optimizer::Adam;
+  const FrameworkPlan question = framework_question(framework, open.model, samples, open.options, topology);
+  open.filter = recipe_filter_of(&framework, question, {}, open.runtime);
+  open.runtime = with_overlap_of(open.runtime, open.filter);
+  return open;
+}
+
+RecipeSpace space_of(const OpenRun& open, const RecipeModel& model) {
+  return {model, open.topology, open.samples, open.filter};
+}
+
+TEST(Frameworks, RanksAsSimulatingAllOfTheirRecipes) {
+  const Topology topology = make_topology("dgx-h100:gpus=4");
+  for (const Framework& framework : frameworks()) {
+    for (const char* text : {kSmallLlama, kSmallMixtral}) {
+      SCOPED_TRACE(std::string(framework.name) + " " + text);
+      const OpenRun open = open_run_of(framework, text, topology, 8);
+      const OperatorGraph graph = open_model(open.model);
+      const RecipeModel model(graph);
+      Nanoseconds best = std::numeric_limits<Nanoseconds>::max();
+      std::int64_t number = 0;
+      space_of(open, model).visit([&](const Recipe& recipe) {
+        ++number;
+        const RatedRecipe rated = rate_recipe(open, recipe);
+        if (rated.evaluation.feasible()) best = std::min(best, rated.evaluation.time);
+      });
+      EXPECT_GT(number, 20);
+      const RecipeRanking ranking = rank_run(open, [](const RankingProgress&) { return true; });
+      EXPECT_EQ(ranking.recipes, number);
+      ASSERT_NE(ranking.best(), nullptr);
+      EXPECT_TRUE(ranking.proven());
+      EXPECT_EQ(ranking.best()->evaluation.time, best);
+      EXPECT_EQ(rate_recipe(open, ranking.best()->recipe).evaluation.time, best);
+    }
+  }
+}
+
+// Each recipe of a set passes the checks of an export, and what exports refuse is in no set.
+TEST(Frameworks, SearchWhatTheyExport) {
+  const Topology topology = make_topology("dgx-a100:1");
+  for (const Framework& framework : frameworks()) {
+    for (const char* text : kSmallDecoders) {
+      if (framework.name == "torchtitan" && decoder_sizes(text).type == DataType::Float16) continue;
+      const OpenRun open = open_run_of(framework, text, topology, 8);
+      const OperatorGraph graph = open_model(open.model);
+      const RecipeModel model(graph);
+      FrameworkPlan plan = framework_question(framework, open.model, 8, open.options, topology);
+      std::int64_t refused = 0, taken = 0;
+      const auto refusals_of = [&](const Recipe& recipe) {
+        plan.recipe = recipe;
+        plan.layers = divide_layers(recipe, plan.sizes.layers).layers;
+        return framework.run_refusals(plan);
+      };
+      space_of(open, model).visit([&](const Recipe& recipe) {
+        if (++taken % 7 == 0) EXPECT_TRUE(refusals_of(recipe).empty()) << framework.name << recipe.str();
+      });
+      RecipeRules all = open.filter.rules();
+      all.allows = {};
+      RecipeSpace(model, topology, 8, RecipeFilter({}, all)).visit([&](const Recipe& recipe) {
+        refused += refusals_of(recipe).empty() ? 0 : 1;
+        --taken;
+      });
+      EXPECT_EQ(taken, -refused) << framework.name << " " << text;
+      EXPECT_GT(refused, 0);
+    }
+  }
+}
+
+TEST(Frameworks, RefuseARecipeAlikeInSimulateCompareAndExport) {
+  const TemporaryFolder folder;
+  const std::string plan = folder.path("plan.json");
+  const std::vector<std::string> subject{"--model",    "llama3-8b:layers=4",
+                                         "--topology", "dgx-h100:1",
+                                         "--batch",    "64",
+                                         "--recipe",   "tp2,pp2,dp2,sp,mbs1,zero2,schedule=zb-h1"};
+  const auto with = [&](std::vector<std::string> words, const std::vector<std::string>& more) {
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  ASSERT_EQ(pipesim_run(with({"simulate", "-o", plan}, subject)).status, 0);
+  for (const auto& [name, title, reason] :
+       {std::tuple{
+            "megatron", "Megatron-LM",
+            "schedule=zb-h1: its pipelines run 1f1b, or interleaved where there is vpp; zero2 with pp2: its "
+            "FSDP is documented with tp, cp and ep alone, and --use-distributed-optimizer is zero1"},
+        {"deepspeed", "DeepSpeed",
+         "schedule=zb-h1: its pipelines run 1f1b; zero2 with pp2: ZeRO-2 and ZeRO-3 are incompatible with "
+         "its "
+         "pipelines; tp2 with pp2: its AutoTP does not split the layers of a PipelineModule; sp: AutoTP "
+         "copies norms "
+         "and residuals"}}) {
+    const std::string for_it = std::string(title) +
+                               " can't run tp2,pp2,dp2,sp,mbs1,zero2,schedule=zb-h1: " + reason +
+                               "; the nearest that it can is ";
+    for (const char* command : {"simulate", "compare"}) {
+      const Outcome outcome = pipesim_run(with({command, "--for", name}, subject));
+      EXPECT_EQ(outcome.status, 1);
+      EXPECT_THAT(outcome.err, testing::StartsWith("pipesim: " + for_it));
+    }
+    EXPECT_EQ(
+        pipesim_run({"export", "--plan", plan, "--to", name, "-o", folder.path("run"), "--seconds", "0"}).err,
+        "pipesim: " + plan + ": " + title + " can't run this plan: " + reason + "\n");
+    EXPECT_EQ(pipesim_run({"simulate", "--plan", plan, "--for", name}).err,
+              std::string("pipesim: ") + title + " can't run this plan: " + reason + "\n");
+  }
+}
+
+TEST(Frameworks, AreNamed) {
+  EXPECT_EQ(refusal([] { (void)framework_named("megatorn"); }),
+            "unknown framework \"megatorn\" (did you mean \"megatron\"?), allowed: megatron, torchtitan, "
+            "deepspeed");
+  EXPECT_EQ(pipesim_run({"search", "--model", "lenet", "--topology", "dgx-h100:1", "--for", "megatron"}).err,
+            "pipesim: model \"lenet\": frameworks are given the sizes of a decoder, allowed: gpt, llama, "
+            "mixtral, qwen3 "
+            "and deepseek models of the zoo, or a config.json of Hugging Face\n");
+  EXPECT_EQ(
+      pipesim_run({"search", "--model", "llama3-8b", "--topology", "dgx-h100:1", "--for", "megatron",
+                   "--algorithm", "dapple"})
+          .err,
+      "pipesim: search: --for goes with --algorithm auto and recipes, not with dapple\n");
+  EXPECT_EQ(
+      pipesim_run(
+          {"search", "--model", "llama3-8b:dtype=float16", "--topology", "dgx-h100:1", "--for", "torchtitan"})
+          .err,
+      "pipesim: torchtitan can't run this: dtype=float16: training.mixed_precision_param is bfloat16 or "
+      "float32\n");
+}
+
+// What --for means for a recipe: the framework's runtime, and what its kernels keep.
+TEST(Frameworks, GiveRuntimeAndWhatIsKept) {
+  const std::vector<std::string> words{
+      "simulate", "--model",  "llama3-8b:layers=2", "--topology", "dgx-h100:1", "--batch",
+      "8",        "--recipe", "dp8,mbs1,fsdp",      "--for",      "torchtitan"};
+  const Outcome outcome = pipesim_run(words);
+  EXPECT_THAT(outcome.out, testing::StartsWith("llama3-8b:batch=8,layers=2,kept=torch on "));
+  EXPECT_THAT(outcome.out, HasSubstr("  runtime        torch-compile\n"));
+}
+
+// A search's plan is exported, and read back as the same plan.
+TEST(Frameworks, ExportWhatIsSearchedForThem) {
+  const TemporaryFolder folder;
+  const std::string plan = folder.path("plan.json"), back = folder.path("back.json"),
+                    out = folder.path("run");
+  for (const char* model :
+       {"llama3-8b:layers=4", "mixtral-8x7b:layers=2", "gpt3-1.3b:layers=4,vocab=50304,dtype=bfloat16"}) {
+    for (const Framework& framework : frameworks()) {
+      SCOPED_TRACE(std::string(framework.name) + " " + model);
+      const Outcome found = pipesim_run({"search", "--for", std::string(framework.name), "--model", model,
+                                         "--topology", "dgx-h100:1", "--batch", "32", "-o", plan});
+      EXPECT_EQ(found.status, 0) << found.err;
+      std::vector<std::string> words{"export", "--plan", plan,     "--to", std::string(framework.name),
+                                     "-o",     out,      "--force"};
+      if (framework.name == "torchtitan") words.insert(words.end(), {"--base", "my.models:mine"});
+      const Outcome exported = pipesim_run(words);
+      EXPECT_EQ(exported.status, 0) << exported.err;
+      if (framework.name != "megatron") continue;
+      EXPECT_EQ(pipesim_run({"import", "plan", out + "/megatron.args", "--topology", "dgx-h100:1",
+                             "--seconds", "0", "-o", back})
+                    .status,
+                0);
+      const nlohmann::json was = nlohmann::json::parse(read_file(plan)),
+                           is = nlohmann::json::parse(read_file(back));
+      for (const char* key : {"recipe", "runtime", "configs", "global_batch"})
+        EXPECT_EQ(was.value(key, nlohmann::json()), is.value(key, nlohmann::json())) << key;
+    }
+  }
+}
+
+TEST(SingleChanges, AreToldInArguments) {
+  const FrameworkPlan plan = framework_plan("llama3-8b", parse_recipe("tp4,pp2,dp1,sp,mbs1,recompute=full"),
+                                            make_topology("dgx-h100:1"));
+  const OperatorGraph graph = open_model("llama3-8b:batch=1");
+  std::vector<std::string> texts;
+  for (const SingleChange& change : single_changes(framework_named("megatron"), plan, RecipeModel(graph))) {
+    texts.push_back(change.recipe.str() + ": " + change.text);
+    EXPECT_TRUE(framework_named("megatron").runs_recipe([&] {
+      FrameworkPlan changed = plan;
+      changed.recipe = change.recipe;
+      changed.layers = divide_layers(change.recipe, changed.sizes.layers).layers;
+      return changed;
+    }()));
+  }
+  EXPECT_THAT(
+      texts,
+      testing::IsSupersetOf(
+          {"tp4,pp2,dp1,sp,mbs1,recompute=selective: --recompute-granularity selective instead of full, "
+           "--recompute-modules core_attn, without --recompute-method, without --recompute-num-layers",
+           "tp4,pp2,dp1,sp,mbs2,recompute=full: --micro-batch-size 2 instead of 1",
+           "tp4,pp2,dp1,sp,mbs1,recompute=full,tp-overlap: --tp-comm-overlap"}));
+}
+
+}  // namespace
+}  // namespace pipesim
