@@ -54,19 +54,16 @@ PlannedPipeline best_plan(Contest& contest) {
 PlannedPipeline search_auto(const PlanRequest& request, const AutoOptions& options) {
   Contest contest(request, options);
   PlannerTurns planners(contest);
-  {
-    const KeepTo keep(contest.until());
-    planners.ask_baselines();
-    contest.resume();
-    planners.ask_recipes();
-  }
-  // Whoever sets no time waits for a proof; what follows has as much as without recipes.
-  contest.limit_time(options.seconds_of_search);
   const KeepTo keep(contest.until());
+  planners.ask_baselines();
+  contest.resume();
+  planners.ask_recipes();
+  SearchTurns searches(contest, planners);
+  searches.begin_splits();
   planners.ask_simple_plans();
   planners.ask_planners();
   planners.ask_intra();
-  SearchTurns(contest, planners).search(options.budget);
+  searches.search(options.budget);
   contest.finish();
   PlannedPipeline planned = best_plan(contest);
   planned.recipes = planners.take_ranking();

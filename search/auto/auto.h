@@ -21,8 +21,6 @@ struct AutoOptions {
   bool seed_is_asked = false, chains_are_asked = false;  ///< then the file must have the same
   /// Samples of a microbatch on each copy of a pipeline. If set, DAPPLE is tried with it as well.
   std::optional<std::int64_t> copy_microbatch;
-  /// Seconds for all but recipes where neither a deadline nor a number of proposals limits it; 0: no limit.
-  double seconds_of_search = 0;
   bool recomputes_stages = false;  ///< was asked for, which no recipe that is ranked does
   std::optional<Recipe> recipe;    ///< a complete one to begin with, of the request's model and microbatches
 };

@@ -36,12 +36,6 @@ double Contest::left_until(double share) const {
   return until_.limited() ? std::max(0.0, until_.left() - (1 - share) * seconds_) : seconds_;
 }
 
-void Contest::limit_time(double seconds) {
-  if (until_.limited() || seconds == 0) return;
-  until_ = until_.within(seconds);
-  seconds_ = until_.left();
-}
-
 bool Contest::ask(const std::string& name, double seconds, const Algorithm& plan, std::int32_t part) {
   if (entry(name, part) != nullptr) return true;
   AutoEntry made = run(name, seconds, plan);

@@ -37,8 +37,6 @@ class Contest {
   /// The seconds that are left for a part which ends when such a share of the time is over; infinity where
   /// time is not limited.
   [[nodiscard]] double left_until(double share) const;
-  /// Limits what follows to as many seconds, unless time is limited already or they are 0.
-  void limit_time(double seconds);
 
   /// What an algorithm found.
   struct Found {

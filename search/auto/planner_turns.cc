@@ -16,9 +16,12 @@ namespace {
 // other numbers of microbatches, planners, and splits of least sum end. A planner may take two of the shares
 // that are left; it has more of them in the number of microbatches that was asked for.
 constexpr double kBaselinesEnd = 0.15, kDataParallelEnd = 0.2, kPlannersEnd = 0.5, kIntraEnd = 0.6;
+// The last two where a search over splits comes before them.
+constexpr double kPlannersEndBehind = 0.75, kIntraEndBehind = 0.8;
 constexpr double kSharesOfPlanner = 2, kSharesAsAsked = 4;
-// Until when recipes are ranked, and the longest time for it.
-constexpr double kRecipesEnd = 0.6;
+// Until when recipes are ranked, where all else is asked too and where it is not, and the longest time for
+// it.
+constexpr double kRecipesEnd = 0.6, kRecipesAloneEnd = 0.85;
 constexpr double kLongestRanking = 600;  // seconds
 constexpr std::size_t kManyOperators = 50'000;
 // Until when those go on that had too little time, where the model is too large for a search over splits.
@@ -30,7 +33,7 @@ PlannerTurns::PlannerTurns(Contest& contest)
     : contest_(contest),
       request_(contest.request()),
       options_(contest.options()),
-      has_recipes_(has_recipes(request_.graph) && !options_.recomputes_stages),
+      has_recipes_(pipesim::has_recipes(request_.graph) && !options_.recomputes_stages),
       only_recipes_(has_recipes_ &&
                     request_.graph.operators().size() * request_.topology().num_devices() > kManyOperators) {}
 
@@ -50,7 +53,8 @@ void PlannerTurns::ask_recipes() {
 }
 
 void PlannerTurns::rank_recipes() {
-  const double seconds = std::min(kLongestRanking, contest_.left_until(kRecipesEnd));
+  const double seconds =
+      std::min(kLongestRanking, contest_.left_until(only_recipes_ ? kRecipesAloneEnd : kRecipesEnd));
   contest_.ask("recipes", seconds, [&](std::string& note) {
     PlannedPipeline planned = propose_recipes(request_, contest_.progress_of("recipes"));
     note = planned.note;
@@ -64,6 +68,10 @@ void PlannerTurns::rank_recipes() {
     ranking_ = std::move(planned.recipes);
     return Contest::Found{std::move(plan), planned.scored, false};
   });
+}
+
+bool PlannerTurns::begins_with_splits() const {
+  return contest_.until().limited() && options_.budget.proposals == 0 && !has_recipes_;
 }
 
 void PlannerTurns::ask_simple_plans() {
@@ -106,17 +114,18 @@ void PlannerTurns::ask_planners() {
       if (contest_.evaluator().graph(microbatches) != nullptr) asks.push_back({&planner, microbatches});
     }
   }
-  late_ = ask_each(asks, kPlannersEnd);
+  late_ = ask_each(asks, begins_with_splits() ? kPlannersEndBehind : kPlannersEnd);
 }
 
 void PlannerTurns::ask_intra() {
   if (only_recipes_) return;
-  contest_.ask("intra", contest_.left_until(kIntraEnd), [&](std::string&) {
-    const PlannedPipeline planned = propose_intra(request_);
-    return Contest::Found{joint_plan(request_.graph, request_.topology(), request_.microbatches(),
-                                     planned.strategy, std::nullopt),
-                          planned.scored};
-  });
+  contest_.ask("intra", contest_.left_until(begins_with_splits() ? kIntraEndBehind : kIntraEnd),
+               [&](std::string&) {
+                 const PlannedPipeline planned = propose_intra(request_);
+                 return Contest::Found{joint_plan(request_.graph, request_.topology(),
+                                                  request_.microbatches(), planned.strategy, std::nullopt),
+                                       planned.scored};
+               });
 }
 
 void PlannerTurns::ask_late_planners() { late_ = ask_each(late_, kLatePlannersEnd); }

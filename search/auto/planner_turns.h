@@ -21,6 +21,9 @@ class PlannerTurns {
   /// Whether nothing is asked but recipes: where so many operators, counted on each device, make planners and
   /// searches over splits slow.
   [[nodiscard]] bool only_recipes() const { return only_recipes_; }
+  /// Whether a search over splits comes before planners: in little time it finds better plans than they do,
+  /// where there are no recipes and only time is limited.
+  [[nodiscard]] bool begins_with_splits() const;
   void ask_baselines();
   /// The best of all recipes, with a proof where there is time for it. Where there is none, all else is
   /// asked.

@@ -20,6 +20,10 @@ namespace {
 // Shares of the searches' budget. Splits are searched in all numbers of microbatches, on in the best half of
 // them, and on in the best one until that has had as much as kBestSplits says.
 constexpr double kAllSplits = 0.15, kHalfOfSplits = 0.1, kBestSplits = 0.3, kFirstJointly = 0.15;
+// Until when the first search over splits ends, of all time; and the number of its part, as none of the
+// others.
+constexpr double kFirstSplitsEnd = 0.55;
+constexpr std::int32_t kFirstPart = 50;
 constexpr double kMostKept = 3;
 // What is left goes to the search over splits where its plan is the best and the joint search has hardly
 // improved it; to both, where it is nearly the best.
@@ -29,6 +33,11 @@ constexpr double kShortest = 1e-6;  // seconds; a budget of 0 is none
 }  // namespace
 
 SearchTurns::SearchTurns(Contest& contest, PlannerTurns& planners) : contest_(contest), planners_(planners) {}
+
+void SearchTurns::begin_splits() {
+  if (!planners_.begins_with_splits()) return;
+  search_splits(contest_.request().microbatches(), {contest_.left_until(kFirstSplitsEnd), 0}, kFirstPart);
+}
 
 void SearchTurns::search(const SearchBudget& budget) {
   const auto seconds_left = [&] { return contest_.until().left(); };

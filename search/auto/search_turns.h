@@ -18,6 +18,8 @@ class SearchTurns {
   /// slow.
   SearchTurns(Contest& contest, PlannerTurns& planners);
 
+  /// The search over splits that comes before planners, if there is one, see PlannerTurns.
+  void begin_splits();
   void search(const SearchBudget& budget);
 
  private:

@@ -1,25 +1,44 @@
 #include "search/recipe_planner/measured_meshes.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <numeric>
 #include <optional>
 #include <set>
 
 namespace pipesim {
 
-SizedRecipeModel& MeasuredMeshes::sized(const Recipe& mesh) {
+std::shared_ptr<SizedRecipeModel> MeasuredMeshes::sized(const Recipe& mesh) {
   const std::pair key(mesh.data * mesh.microbatch, mesh.context);
-  std::unique_ptr<SizedRecipeModel>& made = sized_[key];
-  if (!made)
-    made = std::make_unique<SizedRecipeModel>(request_.graph_of(key.first, key.second), parts_, request_);
-  return *made;
+  const auto known = sized_.find(key);
+  if (known != sized_.end()) {
+    known->second.used = ++uses_;
+    return known->second.model;
+  }
+  limit_models();
+  auto made = std::make_shared<SizedRecipeModel>(request_.graph_of(key.first, key.second), key.second, parts_,
+                                                 request_);
+  return sized_.emplace(key, KeptModel{std::move(made), ++uses_}).first->second.model;
+}
+
+// Forgets the models that were not used for longest. Another measurement of theirs makes them again.
+void MeasuredMeshes::limit_models() {
+  constexpr std::size_t kMostModels = 64;
+  if (sized_.size() < kMostModels) return;
+  std::vector<std::uint64_t> used;
+  for (const auto& [key, kept] : sized_) used.push_back(kept.used);
+  const auto middle = used.begin() + static_cast<std::ptrdiff_t>(used.size() / 2);
+  std::ranges::nth_element(used, middle);
+  std::erase_if(sized_,
+                [&](const auto& of) { return of.second.used < *middle && of.second.model.use_count() == 1; });
 }
 
 void MeasuredMeshes::limit_tables() {
   constexpr Bytes kMostOfAll(500'000'000);
   Bytes all;
-  for (const auto& [key, made] : sized_) all += made->meter.bytes();
+  for (const auto& [key, kept] : sized_) all += kept.model->meter.bytes();
   if (all <= kMostOfAll) return;
-  for (const auto& [key, made] : sized_) made->meter.forget();
+  for (const auto& [key, kept] : sized_) kept.model->meter.forget();
 }
 
 const StageGroups& MeasuredMeshes::groups_of(const Recipe& mesh, bool both_ways) {
@@ -45,12 +64,12 @@ void MeasuredMeshes::all(std::span<const Recipe> meshes, CostsByMesh& known, Mea
     const StageGroups* groups;
     MeshCosts costs;
   };
-  std::map<SizedRecipeModel*, std::vector<Work>> by_model;
+  WorkByModel<Work> by_model;
   std::set<std::string> seen;
   for (const Recipe& mesh : meshes) {
     std::string name = mesh.str();
     if (!known.contains(name) && seen.insert(name).second)
-      by_model[&sized(mesh)].push_back({&mesh, std::move(name), &groups_of(mesh), {}});
+      by_model[sized(mesh)].push_back({&mesh, std::move(name), &groups_of(mesh), {}});
   }
   at_the_same_time(by_model, [&](SizedRecipeModel& model, Work& work) {
     for (const std::vector<std::int64_t>& of_class : work.groups->distinct_of_class())
@@ -68,12 +87,12 @@ void MeasuredMeshes::measure_transfers(std::span<const ShardedMesh> meshes) {
     std::int64_t group;
     HeldByParts* held;
   };
-  std::map<SizedRecipeModel*, std::vector<Work>> by_model;
+  WorkByModel<Work> by_model;
   for (const ShardedMesh& what : meshes) {
     for (const std::int64_t g : groups_of(*what.mesh, what.both_ways).distinct) {
       const std::int64_t group = g * what.copies.times;
       const auto [held, is_new] = transfers_.try_emplace({what.copies.mesh.str(), group});
-      if (is_new) by_model[&sized(what.copies.mesh)].push_back({&what.copies.mesh, group, &held->second});
+      if (is_new) by_model[sized(what.copies.mesh)].push_back({&what.copies.mesh, group, &held->second});
     }
   }
   at_the_same_time(by_model, [](SizedRecipeModel& model, Work& work) {
@@ -94,11 +113,11 @@ void MeasuredMeshes::measure_weights(std::span<const ShardedMesh> meshes) {
     std::int64_t group;
     HeldByPartsWeights* held;
   };
-  std::map<SizedRecipeModel*, std::vector<Work>> by_model;
+  WorkByModel<Work> by_model;
   for (const ShardedMesh& what : meshes) {
     for (const std::int64_t group : groups_of(*what.mesh, what.both_ways).distinct) {
       const auto [held, is_new] = weights_.try_emplace(weights_key(what, group));
-      if (is_new) by_model[&sized(*what.mesh)].push_back({&what, group, &held->second});
+      if (is_new) by_model[sized(*what.mesh)].push_back({&what, group, &held->second});
     }
   }
   at_the_same_time(by_model, [](SizedRecipeModel& model, Work& work) {
@@ -114,7 +133,7 @@ void MeasuredMeshes::measure_stage_transfers(std::span<const ShardedMesh> meshes
     std::int64_t group, other;
     StageTransfer* made;
   };
-  std::map<SizedRecipeModel*, std::vector<Work>> by_model;
+  WorkByModel<Work> by_model;
   for (const ShardedMesh& what : meshes) {
     const Recipe& copy = what.copies.mesh;
     if (what.mesh->pipeline == 1) continue;
@@ -125,7 +144,7 @@ void MeasuredMeshes::measure_stage_transfers(std::span<const ShardedMesh> meshes
         stage_transfers_.try_emplace({copy.str(), what.copies.times}, pairs->second.distinct.size());
     for (std::size_t c = 0; is_new && c < stage_transfers->second.size(); ++c) {
       const std::int64_t group = pairs->second.distinct[c];
-      by_model[&sized(copy)].push_back(
+      by_model[sized(copy)].push_back(
           {&copy, group, (group + what.copies.times) % copy.pipeline, &stage_transfers->second[c]});
     }
   }
@@ -180,11 +199,11 @@ void MeasuredMeshes::measure_traffic(std::span<ShardedMesh> meshes) {
 
 // A model's work is that of one thread.
 template <class Work, class Run>
-void MeasuredMeshes::at_the_same_time(std::map<SizedRecipeModel*, std::vector<Work>>& by_model, Run run) {
+void MeasuredMeshes::at_the_same_time(WorkByModel<Work>& by_model, Run run) {
   if (by_model.empty()) return;
   if (by_model.size() > 1 || by_model.begin()->first != measured_last_) limit_tables();
   measured_last_ = by_model.size() > 1 ? nullptr : by_model.begin()->first;
-  std::vector<std::pair<SizedRecipeModel* const, std::vector<Work>>*> jobs;
+  std::vector<typename WorkByModel<Work>::value_type*> jobs;
   for (auto& job : by_model) jobs.push_back(&job);
   std::vector<std::size_t> numbers(jobs.size());
   std::iota(numbers.begin(), numbers.end(), std::size_t{0});

@@ -25,8 +25,8 @@ class MeasuredMeshes {
   MeasuredMeshes(const RankingRequest& request, const ModelParts& parts, WorkerThreads& threads)
       : request_(request), parts_(parts), threads_(threads) {}
 
-  /// The model that recipes of this mesh need.
-  SizedRecipeModel& sized(const Recipe& mesh);
+  /// The model that recipes of this mesh need. Few are kept that nobody else holds.
+  std::shared_ptr<SizedRecipeModel> sized(const Recipe& mesh);
 
   /// See MeshMeter. Valid as long as this is.
   const MeshCosts& busy(const Recipe& mesh) { return one(mesh, busy_, &MeshMeter::busy); }
@@ -47,25 +47,41 @@ class MeasuredMeshes {
   void measure_traffic(std::span<ShardedMesh> meshes);
 
  private:
+  // Whatever their addresses.
+  struct InOrderOfMaking {
+    bool operator()(const std::shared_ptr<SizedRecipeModel>& a,
+                    const std::shared_ptr<SizedRecipeModel>& b) const {
+      return std::pair(a->graph.batch(), a->parts) < std::pair(b->graph.batch(), b->parts);
+    }
+  };
   using CostsByMesh = std::map<std::string, MeshCosts>;
   using Measure = RecipeMeshCosts (MeshMeter::*)(const Recipe&, const std::vector<std::int64_t>&);
 
   const MeshCosts& one(const Recipe& mesh, CostsByMesh& known, Measure measure);
   void all(std::span<const Recipe> meshes, CostsByMesh& known, Measure measure);
+  // Of one model each.
+  template <class Work>
+  using WorkByModel = std::map<std::shared_ptr<SizedRecipeModel>, std::vector<Work>, InOrderOfMaking>;
   template <class Work, class Run>
-  void at_the_same_time(std::map<SizedRecipeModel*, std::vector<Work>>& by_model, Run run);
+  void at_the_same_time(WorkByModel<Work>& by_model, Run run);
   const StageGroups& groups_of(const Recipe& mesh, bool both_ways = false);
   void measure_transfers(std::span<const ShardedMesh> meshes);
   void measure_weights(std::span<const ShardedMesh> meshes);
   void measure_stage_transfers(std::span<const ShardedMesh> meshes);
   [[nodiscard]] std::vector<StageTransfer> stage_transfers_of(const ShardedMesh& what) const;
   void limit_tables();
+  void limit_models();
 
   const RankingRequest& request_;
   const ModelParts& parts_;
   WorkerThreads& threads_;
-  std::map<std::pair<std::int64_t, std::int64_t>, std::unique_ptr<SizedRecipeModel>> sized_;
-  const SizedRecipeModel* measured_last_ = nullptr;
+  struct KeptModel {
+    std::shared_ptr<SizedRecipeModel> model;
+    std::uint64_t used = 0;  // when, as a count of uses
+  };
+  std::map<std::pair<std::int64_t, std::int64_t>, KeptModel> sized_;  // by batch and parts of the sequence
+  std::uint64_t uses_ = 0;
+  std::shared_ptr<const SizedRecipeModel> measured_last_;
   std::map<std::pair<std::int64_t, bool>, StageGroups> groups_;  // by their number in a pipeline
   CostsByMesh busy_, costs_;
   // What many meshes have in common: of those with fewest copies, by group; and by all degrees, the group and

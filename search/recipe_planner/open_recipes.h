@@ -21,7 +21,9 @@ struct OpenRecipe {
   /// what holds links; the timeline of few microbatches.
   enum class Known : std::uint8_t { OfParts, OfSteps, OfTraffic, OfFew };
   Known known = Known::OfParts;
+  float memory = 0;  ///< its bound, or what few microbatches need, as a share of what plans may use
   [[nodiscard]] auto order() const { return std::tuple(bound, mesh, pipeline, recompute, sharding); }
+  bool operator==(const OpenRecipe&) const = default;
 };
 
 /// All recipes of a mesh, and a bound of their times: of busy devices, or of all that is measured.

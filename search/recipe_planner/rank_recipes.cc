@@ -1,18 +1,23 @@
 #include "search/recipe_planner/rank_recipes.h"
 
 #include <algorithm>
-#include <array>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <memory>
-#include <numeric>
+#include <mutex>
 #include <optional>
+#include <set>
+#include <span>
 #include <sstream>
 #include <string>
 #include <tuple>
+#include <utility>
 
-#include "search/recipe_planner/measured_meshes.h"
+#include "search/recipe_planner/estimate_order.h"
+#include "search/recipe_planner/mesh_walk.h"
 #include "search/recipe_planner/open_recipes.h"
+#include "search/recipe_planner/recipe_bounder.h"
 #include "search/recipe_planner/recipe_scorer.h"
 #include "search/worker_threads.h"
 #include "sim/base/deadline.h"
@@ -21,23 +26,20 @@
 namespace pipesim {
 namespace {
 
-// The largest of what a function says of copies of the model, of which there is one.
-template <class Copy, class Of>
-auto most_of(const std::vector<Copy>& copies, Of of) {
-  auto most = of(copies.front());
-  for (std::size_t c = 1; c < copies.size(); ++c) most = std::max(most, of(copies[c]));
-  return most;
-}
-
 class RecipeRanker {
  public:
   RecipeRanker(const RankingRequest& request, const std::function<bool(const RankingProgress&)>& go_on)
       : request_(request),
         go_on_(go_on),
         space_(request.model, request.costs.topology(), request.samples, request.filter),
-        parts_(request.model),
         threads_(std::min(static_cast<std::size_t>(request.threads), kMostAtATime)),
-        meshes_(request, parts_, threads_) {
+        bounder_(request, space_, threads_),
+        order_(space_,
+               [this](std::uint32_t mesh) {
+                 return cost_of_simulating(request_.model.graph(),
+                                           space_.microbatches(space_.meshes()[mesh]));
+               }),
+        explored_(space_.meshes().size(), false) {
     for (std::size_t t = 0; t < threads_.count(); ++t) scorers_.emplace_back(request);
     for (std::size_t d = 0; d < request.costs.topology().num_devices(); ++d)
       ranking_.usable = std::max(ranking_.usable, request.costs.topology().usable_memory(DeviceId(d)));
@@ -45,12 +47,15 @@ class RecipeRanker {
 
   RecipeRanking rank() {
     ranking_.recipes = space_.size();
+    ranking_.rated.reserve(kExpectedSimulations);
     try {
-      bound_in_time();
+      try_likely();
+      if (ended_) bound_in_time();
       if (ended_) decide_all();
     } catch (const OutOfTime&) {
       ended_ = false;
     }
+    reopen_all();
     note_left();
     ranking_.too_slow += std::ranges::count_if(open_, [&](const OpenRecipe& c) {
       return c.known == OpenRecipe::Known::OfFew && !may_be_best(c.bound);
@@ -66,33 +71,228 @@ class RecipeRanker {
   struct Simulation {
     OpenRecipe candidate;
     RatedRecipe rated;
-    SizedRecipeModel* sized = nullptr;
+    std::shared_ptr<SizedRecipeModel> sized;
     std::optional<Nanoseconds> limit;
+    bool done = false;
     RecipeScorer::Verdict verdict = RecipeScorer::Verdict::Open;
-  };
-
-  // What was measured of a mesh with fewer copies.
-  struct MeasuredMesh {
-    Recipe mesh;
-    std::int64_t times = 1;  // so many times its copies
-    const MeshCosts* costs = nullptr;
-    std::vector<CopyCosts> copies = {};  // of `costs`
   };
 
   [[nodiscard]] bool may_be_best(Nanoseconds bound) const {
     return best_ == nullptr || bound < best_->evaluation.time;
   }
-  // Or so little that nobody wants to know.
-  [[nodiscard]] bool may_be_much_better(Nanoseconds bound) const {
-    return best_ == nullptr ||
-           static_cast<double>(bound) < static_cast<double>(best_->evaluation.time) * (1 - request_.within);
+  // No bound from here on is of interest: it is no less than the best, or by so little that nobody wants to
+  // know.
+  [[nodiscard]] Nanoseconds bound_of_interest() const {
+    if (best_ == nullptr) return std::numeric_limits<Nanoseconds>::max();
+    return static_cast<Nanoseconds>(
+        std::ceil(static_cast<double>(best_->evaluation.time) * (1 - request_.within)));
   }
+  // What can't be faster than the best by at least so much waits until all is decided by bounds.
+  [[nodiscard]] Nanoseconds bound_to_gain() const {
+    constexpr double kLeastGain = 0.003;
+    return std::min(bound_of_interest(),
+                    best_ == nullptr ? std::numeric_limits<Nanoseconds>::max()
+                                     : static_cast<Nanoseconds>(estimate_of_interest(1 - kLeastGain)));
+  }
+  [[nodiscard]] bool may_be_much_better(Nanoseconds bound) const { return bound < bound_of_interest(); }
 
   [[nodiscard]] bool may_go_on() {
     stop_if_late();
     ended_ = go_on_({ranking_.bounded, ranking_.recipes, ranking_.simulated(),
                      best_ != nullptr ? best_->evaluation.time : 0});
     return ended_;
+  }
+
+  // First those that are likely to be fast: on a walk from usual meshes to their neighbours, where that leads
+  // to less time, the least estimate first. It ends when nothing near is likely to be nearly as fast as the
+  // best; what is left is decided by bounds alone.
+  void try_likely() {
+    searches_likely_ = true;
+    std::vector<std::uint32_t> meshes = walk_usual();
+    while (true) {
+      if (!explore(meshes)) return;
+      order_.refresh(best_ != nullptr);
+      std::vector<Simulation> next = likely_simulations();
+      if (!ended_) return;
+      meshes = next_to_fast_ones();
+      if (next.empty() && meshes.empty()) break;
+      if (!next.empty()) simulate(next);
+    }
+    reopen_all();
+  }
+
+  [[nodiscard]] std::vector<std::uint32_t> walk_usual() {
+    walk_.emplace(space_);
+    return walk_->usual();
+  }
+
+  // Meshes that are not explored yet, next to those with the least estimates. Each number of groups in a
+  // pipeline has its turn, since the way from a fast mesh with few groups to a faster one with many may lead
+  // past slow ones.
+  [[nodiscard]] std::vector<std::uint32_t> next_to_fast_ones() {
+    constexpr double kNear = 1.3;
+    const double most = estimate_of_interest(kNear);
+    std::vector<std::pair<double, std::uint32_t>> from(order_.meshes().begin(), order_.meshes().end());
+    // Where no recipe of a mesh fits, those next to the one that lacks least are first.
+    from.insert(from.end(), without_fit_.begin(), without_fit_.end());
+    std::ranges::sort(from);
+    std::map<std::int64_t, std::vector<std::uint32_t>> by_groups;
+    std::vector<std::int64_t> turns;  // the number of groups with the fastest mesh first
+    for (const auto& [estimate, mesh] : from) {
+      if (estimate >= most) break;
+      if (walked_.contains(mesh)) continue;
+      std::vector<std::uint32_t>& of_turn = by_groups[space_.meshes()[mesh].pipeline];
+      if (of_turn.empty()) turns.push_back(space_.meshes()[mesh].pipeline);
+      of_turn.push_back(mesh);
+    }
+    std::vector<std::uint32_t> found;
+    for (std::size_t n = 0; !turns.empty() && found.size() < kMeshesATurn; ++n) {
+      std::erase_if(turns, [&](std::int64_t groups) { return by_groups[groups].size() <= n; });
+      for (const std::int64_t groups : turns) {
+        if (found.size() < kMeshesATurn) walk_from(by_groups[groups][n], found);
+      }
+    }
+    return found;
+  }
+
+  void walk_from(std::uint32_t mesh, std::vector<std::uint32_t>& found) {
+    std::size_t taken = 0, left = 0;
+    for (const std::uint32_t other : walk_->near(mesh)) {
+      if (explored_[other] || std::ranges::find(found, other) != found.end()) continue;
+      if (taken < kMeshesAStep) {
+        found.push_back(other);
+        ++taken;
+      } else {
+        ++left;
+      }
+    }
+    if (left == 0) walked_.insert(mesh);
+  }
+
+  // So many times the time of the best; without one, anything.
+  [[nodiscard]] double estimate_of_interest(double times) const {
+    return best_ == nullptr ? std::numeric_limits<double>::infinity()
+                            : times * static_cast<double>(best_->evaluation.time);
+  }
+
+  // Bounds all recipes of meshes. False: it may not go on.
+  bool explore(std::vector<std::uint32_t> meshes) {
+    std::erase_if(meshes, [&](std::uint32_t mesh) { return explored_[mesh]; });
+    std::ranges::stable_sort(meshes, {}, [&](std::uint32_t mesh) {
+      return bounder_.takes_batch_of(mesh) ? bounder_.measured_model(mesh)
+                                           : std::pair<std::int64_t, std::int64_t>(0, 0);
+    });
+    for (std::size_t from = 0; from < meshes.size(); from += kMeshesAtATime) {
+      if (!may_go_on()) return false;
+      std::vector<std::uint32_t> together;
+      for (std::size_t m = from; m < std::min(meshes.size(), from + kMeshesAtATime); ++m) {
+        if (bounder_.takes_batch_of(meshes[m])) {
+          together.push_back(meshes[m]);
+        } else {
+          note_impossible(meshes[m]);
+        }
+      }
+      bounder_.measure(together);
+      for (const std::uint32_t mesh : together) {
+        if (!may_go_on()) return false;
+        std::int64_t fit = 0;
+        bound_recipes(mesh, [&](const OpenRecipe& c) {
+          order_.add(c);
+          ++fit;
+        });
+        note_bounded(mesh);
+        if (fit == 0)
+          without_fit_.emplace_back(static_cast<double>(bounder_.least_time(mesh)) * least_share_, mesh);
+      }
+    }
+    return true;
+  }
+
+  void note_bounded(std::uint32_t mesh) {
+    explored_[mesh] = true;
+    ranking_.bounded += space_.size_of(mesh);
+  }
+  void note_impossible(std::uint32_t mesh) {
+    ranking_.not_possible += space_.size_of(mesh);
+    note_bounded(mesh);
+  }
+
+  // Those with the least estimates, when their bounds are close. Few at first: what is learned of them
+  // directs what follows.
+  std::vector<Simulation> likely_simulations() {
+    constexpr double kLikely = 1.05;
+    constexpr std::int64_t kOneByOne = 4, kTwoByTwo = 12;
+    const std::int64_t before = ranking_.simulated();
+    const std::size_t most = before < kOneByOne ? 1 : before < kTwoByTwo ? 2 : kMostAtATime;
+    std::vector<Simulation> next;
+    std::vector<OpenRecipe> later;  // what is learned of another tells of these
+    try {
+      while (!begun_.empty()) {
+        const OpenRecipe begun = begun_.back();
+        begun_.pop_back();
+        add_simulation(begun, next);
+      }
+      while (next.size() < most && later.size() < kMostLater) {
+        if (!may_go_on()) break;
+        std::optional<OpenRecipe> first = order_.take_first(bound_to_gain(), estimate_of_interest(kLikely));
+        if (!first) break;
+        if (first->known < OpenRecipe::Known::OfTraffic) {
+          bound_likely(*first);
+        } else if (std::ranges::any_of(
+                       next, [&](const Simulation& s) { return order_.alike(s.candidate, *first); })) {
+          later.push_back(*first);
+        } else {
+          add_simulation(*first, next);
+        }
+      }
+    } catch (const OutOfTime&) {
+      put_back(next);
+      for (const OpenRecipe& c : later) order_.add(c);
+      throw;
+    }
+    for (const OpenRecipe& c : later) order_.add(c);
+    if (ended_) return next;
+    put_back(next);
+    return {};
+  }
+
+  void bound_likely(OpenRecipe c) {
+    const OpenRecipe before = c;
+    try {
+      bound_closer(std::span(&c, 1));
+    } catch (const OutOfTime&) {
+      order_.add(before);
+      throw;
+    }
+    order_.learn_closer(before, c);
+    order_.add(c);
+    // Traffic takes long to measure, and tells much of recipes of the same kind.
+    if (c.known == OpenRecipe::Known::OfTraffic) order_.refresh(best_ != nullptr);
+  }
+
+  // Closer bounds of the same kind.
+  void bound_closer(std::span<OpenRecipe> recipes) {
+    if (bounder_.needs_traffic(recipes.front())) return bounder_.bound_by_traffic(recipes);
+    for (OpenRecipe& c : recipes) bounder_.bound_by_steps(c);
+  }
+
+  // What is left is decided by bounds alone.
+  void reopen_all() {
+    searches_likely_ = false;
+    order_.take_all([&](const OpenRecipe& c) { open_.add(c); });
+    for (const OpenRecipe& c : begun_) open_.add(c);
+    begun_.clear();
+  }
+
+  void put_back(const OpenRecipe& c) {
+    if (searches_likely_) {
+      order_.add(c);
+    } else {
+      open_.add(c);
+    }
+  }
+  void put_back(const std::vector<Simulation>& simulations) {
+    for (const Simulation& s : simulations) put_back(s.candidate);
   }
 
   // With a deadline, half of the time is left for what was bounded by then.
@@ -110,15 +310,14 @@ class RecipeRanker {
   }
 
   void bound_meshes() {
-    measured_of_.resize(space_.meshes().size());
     std::map<std::pair<std::int64_t, std::int64_t>, std::vector<std::uint32_t>> by_model;
     for (std::uint32_t m = 0; m < space_.meshes().size(); ++m) {
-      const Recipe& mesh = space_.meshes()[m];
-      const FewestCopies fewest = with_fewest_copies(mesh);
-      measured_of_[m] =
-          takes_batch_of(fewest.mesh) ? MeasuredMesh{fewest.mesh, fewest.times} : MeasuredMesh{mesh, 1};
-      const Recipe& measured = measured_of_[m].mesh;
-      by_model[{measured.data * measured.microbatch, measured.context}].push_back(m);
+      if (explored_[m]) continue;
+      if (bounder_.takes_batch_of(m)) {
+        by_model[bounder_.measured_model(m)].push_back(m);
+      } else {
+        note_impossible(m);
+      }
     }
     // Meshes of one model follow one another, of as many models at a time as may be measured together.
     while (!by_model.empty()) {
@@ -132,99 +331,37 @@ class RecipeRanker {
         left.resize(left.size() - taken);
         of_model = left.empty() ? by_model.erase(of_model) : std::next(of_model);
       }
-      bound_meshes(next);
+      bounder_.measure_busy(next);
+      for (const std::uint32_t number : next) {
+        open_meshes_.add({bounder_.least_busy(number), number, false});
+        note_bounded(number);
+      }
     }
   }
 
-  void bound_meshes(const std::vector<std::uint32_t>& numbers) {
-    std::vector<Recipe> measured;
-    for (const std::uint32_t number : numbers) {
-      if (takes_batch_of(space_.meshes()[number])) measured.push_back(measured_of_[number].mesh);
-    }
-    meshes_.measure_busy(measured);
-    for (const std::uint32_t number : numbers) {
-      const Recipe& mesh = space_.meshes()[number];
-      const std::int64_t all = space_.size_of(number);
-      if (takes_batch_of(mesh)) {
-        const MeasuredMesh& of_mesh = measured_of_[number];
-        add_mesh(number, meshes_.busy(of_mesh.mesh).copies(of_mesh.times), false);
+  [[nodiscard]] float share_of_usable(Bytes memory) const {
+    return static_cast<float>(static_cast<double>(memory.value) / static_cast<double>(ranking_.usable.value));
+  }
+
+  // Bounds every recipe of a mesh, and tells of those that may fit.
+  template <class Each>
+  void bound_recipes(std::uint32_t number, Each each) {
+    least_share_ = std::numeric_limits<double>::infinity();
+    bounder_.bound_recipes(number, [&](OpenRecipe c, Bytes memory) {
+      c.memory = share_of_usable(memory);
+      least_share_ = std::min<double>(least_share_, c.memory);
+      if (!ranking_.leanest || memory < ranking_.leanest->bound.memory)
+        ranking_.leanest = BoundedRecipe{bounder_.recipe_of(c), {c.bound, memory}};
+      if (memory > ranking_.usable) {
+        ++ranking_.too_large;
       } else {
-        ranking_.not_possible += all;
+        each(c);
       }
-      ranking_.bounded += all;
-      ++bounded_meshes_;
-    }
-  }
-
-  [[nodiscard]] bool takes_batch_of(const Recipe& mesh) const {
-    return !request_.takes_batch || request_.takes_batch(mesh.data * mesh.microbatch);
-  }
-
-  void add_mesh(std::uint32_t number, const std::vector<CopyCosts>& copies, bool measured) {
-    const Recipe& mesh = space_.meshes()[number];
-    const Nanoseconds least = most_of(copies, [&](const CopyCosts& copy) {
-      return least_time(copy, parts_, mesh.pipeline, space_.microbatches(mesh));
     });
-    open_meshes_.add({least, number, measured});
-  }
-
-  // Bounds every recipe of a mesh.
-  void bound_recipes(std::uint32_t number) {
-    const Recipe& mesh = space_.meshes()[number];
-    const auto pipelines = space_.pipelines(mesh);
-    const auto shardings = space_.shardings(mesh);
-    std::vector<PermanentBytes> permanent;
-    for (const StateSharding& sharding : shardings) permanent.push_back(permanent_of(number, sharding));
-    for (std::size_t r = 0; r < space_.recomputes().size(); ++r) {
-      std::vector<DividedCosts> copies;
-      std::pair<std::size_t, bool> divided(SIZE_MAX, false);
-      for (std::size_t p = 0; p < pipelines.size(); ++p) {
-        if (std::pair(pipelines[p].division, pipelines[p].both_ways) != divided) {
-          divided = {pipelines[p].division, pipelines[p].both_ways};
-          copies = divided_copies(number, pipelines[p], space_.recomputes()[r]);
-        }
-        const ScheduleShape& shape = shape_of(mesh, pipelines[p]);
-        const Nanoseconds time = most_of(
-            copies, [&](const DividedCosts& copy) { return copy.time(shape, space_.microbatches(mesh)); });
-        for (std::size_t s = 0; s < shardings.size(); ++s) {
-          if (!space_.has(mesh, pipelines[p], space_.recomputes()[r], shardings[s])) continue;
-          const Bytes memory =
-              most_of(copies, [&](const DividedCosts& copy) { return copy.memory(shape, permanent[s]); });
-          const OpenRecipe candidate{time, number, static_cast<std::uint32_t>(p),
-                                     static_cast<std::uint8_t>(r), static_cast<std::uint8_t>(s)};
-          if (!ranking_.leanest || memory < ranking_.leanest->bound.memory)
-            ranking_.leanest = BoundedRecipe{recipe_of(candidate), {time, memory}};
-          if (memory > ranking_.usable) {
-            ++ranking_.too_large;
-          } else {
-            open_.add(candidate);
-          }
-        }
-      }
-    }
-  }
-
-  [[nodiscard]] PermanentBytes permanent_of(std::uint32_t mesh, const StateSharding& sharding) const {
-    return permanent_bytes(measured_of_[mesh].costs->of_class.front(), measured_of_[mesh].times, sharding,
-                           request_.options.gradient_type, request_.options.optimizer);
-  }
-
-  const ScheduleShape& shape_of(const Recipe& mesh, const PipelineChoice& pipeline) {
-    Recipe recipe;
-    recipe.chunks = space_.divisions(mesh.pipeline)[pipeline.division].chunks;
-    recipe.schedule = pipeline.schedule;
-    return shapes_.of(recipe.schedule_name(), mesh.pipeline, space_.microbatches(mesh), recipe.chunks);
-  }
-
-  [[nodiscard]] Recipe recipe_of(const OpenRecipe& c) const {
-    const Recipe& mesh = space_.meshes()[c.mesh];
-    return space_.recipe(mesh, space_.pipelines(mesh)[c.pipeline], space_.recomputes()[c.recompute],
-                         space_.shardings(mesh)[c.sharding]);
   }
 
   // The least bound first, of meshes and of recipes, until none is below the best.
   void decide_all() {
-    ranking_.rated.reserve(kExpectedSimulations);
     for (std::vector<Simulation> next = next_simulations(); !next.empty(); next = next_simulations())
       simulate(next);
   }
@@ -242,12 +379,10 @@ class RecipeRanker {
         if (!may_go_on()) break;
         if (mesh_first) {
           decide_mesh();
-        } else if (const std::optional<OpenRecipe> early = wanted_answer()) {
-          next.push_back(simulation_of(*early));
         } else if (open_.front().known < OpenRecipe::Known::OfTraffic) {
-          bound_closer();
+          bound_first_closer();
         } else {
-          next.push_back(simulation_of(open_.take_first()));
+          add_simulation(open_.take_first(), next);
         }
       } catch (const OutOfTime&) {
         put_back(next);
@@ -263,173 +398,73 @@ class RecipeRanker {
   // stay among the open ones.
   void decide_mesh() {
     if (!open_meshes_.front().measured) return measure_meshes();
-    bound_recipes(open_meshes_.take_first().number);
+    bound_recipes(open_meshes_.take_first().number, [&](const OpenRecipe& c) { open_.add(c); });
   }
 
   void measure_meshes() {
     std::vector<OpenMesh> taken;
-    std::vector<Recipe> measured;
+    std::vector<std::uint32_t> numbers;
     const Nanoseconds least = open_.empty() ? std::numeric_limits<Nanoseconds>::max() : open_.front().bound;
     while (taken.size() < kMeshesAtATime && !open_meshes_.empty()) {
       const OpenMesh& next = open_meshes_.front();
       if (next.measured || (!taken.empty() && (next.bound > least || !may_be_best(next.bound)))) break;
       taken.push_back(next);
-      measured.push_back(measured_of_[next.number].mesh);
+      numbers.push_back(next.number);
       open_meshes_.take_first();
     }
     try {
-      meshes_.measure_costs(measured);
+      bounder_.measure(numbers);
     } catch (const OutOfTime&) {
       for (const OpenMesh& mesh : taken) open_meshes_.add(mesh);
       throw;
     }
-    for (const OpenMesh& mesh : taken) {
-      MeasuredMesh& of_mesh = measured_of_[mesh.number];
-      of_mesh.costs = &meshes_.costs(of_mesh.mesh);
-      of_mesh.copies = of_mesh.costs->copies(of_mesh.times);
-      add_mesh(mesh.number, of_mesh.copies, true);
-    }
+    for (const std::uint32_t number : numbers) open_meshes_.add({bounder_.least_time(number), number, true});
   }
 
-  // A closer bound takes its place, or those of several.
-  void bound_closer() {
-    if (needs_traffic(open_.front())) return bound_by_traffic();
-    OpenRecipe next = open_.take_first();
-    next.known = OpenRecipe::Known::OfSteps;
-    const StepSequence& steps = steps_of(next);
-    next.bound =
-        std::max(next.bound,
-                 most_of(divided(next), [&](const DividedCosts& copy) { return copy.time_of_steps(steps); }));
-    open_.add(next);
-  }
-  [[nodiscard]] bool needs_traffic(const OpenRecipe& c) const {
-    const OpenRecipe::Known before =
-        space_.meshes()[c.mesh].pipeline == 1 ? OpenRecipe::Known::OfParts : OpenRecipe::Known::OfSteps;
-    return c.known == before;
-  }
-
-  void bound_by_traffic() {
-    std::vector<OpenRecipe> taken;
+  // Closer bounds take the place of the least, of as many at a time as are measured together.
+  void bound_first_closer() {
+    std::vector<OpenRecipe> taken{open_.take_first()};
+    const bool by_traffic = bounder_.needs_traffic(taken.front());
     const Nanoseconds least =
         open_meshes_.empty() ? std::numeric_limits<Nanoseconds>::max() : open_meshes_.front().bound;
-    while (taken.size() < traffic_at_a_time() && !open_.empty()) {
+    const std::size_t most = by_traffic ? traffic_at_a_time() : 1;
+    while (taken.size() < most && !open_.empty()) {
       const OpenRecipe& next = open_.front();
-      if (!needs_traffic(next) || (!taken.empty() && (next.bound >= least || !may_be_best(next.bound))))
+      if (next.known > OpenRecipe::Known::OfSteps || !bounder_.needs_traffic(next) || next.bound >= least ||
+          !may_be_best(next.bound))
         break;
       taken.push_back(open_.take_first());
     }
     try {
-      measure_traffic(taken);
+      bound_closer(taken);
     } catch (const OutOfTime&) {
       for (const OpenRecipe& c : taken) open_.add(c);
       throw;
     }
-    for (OpenRecipe& c : taken) {
-      c.known = OpenRecipe::Known::OfTraffic;
-      c.bound = std::max(c.bound, time_of_traffic(c));
-      open_.add(c);
-    }
+    for (const OpenRecipe& c : taken) open_.add(c);
   }
 
-  // On thousands of devices closer bounds take so long that a recipe that fits is found first: it tells
-  // others to be too slow, and is an answer when time is up. Among those that take little to simulate it is
-  // the one with the least bound; it is taken from the open ones.
-  std::optional<OpenRecipe> wanted_answer() {
-    constexpr std::size_t kDevicesFirst = 65'536;
-    const std::size_t all = traffic_.size() * request_.costs.topology().num_devices();
-    if (best_ != nullptr || all < kDevicesFirst * (1 + ranking_.rated.size() / kMostAtATime)) return {};
-    return open_.take_first([&](const OpenRecipe& c) {
-      return c.known == OpenRecipe::Known::OfTraffic &&
-             !space_.shardings(space_.meshes()[c.mesh])[c.sharding].each_microbatch();
-    });
-  }
   // What is measured before the next look at the bounds.
   [[nodiscard]] std::size_t traffic_at_a_time() const {
     constexpr std::size_t kDevices = 16'384;
     return std::clamp(kDevices / request_.costs.topology().num_devices(), std::size_t{1}, kMeshesAtATime);
   }
 
-  void put_back(const std::vector<Simulation>& simulations) {
-    for (const Simulation& s : simulations) open_.add(s.candidate);
-  }
-
-  // Mesh, sharding, and whether the schedule goes both ways.
-  using TrafficKey = std::tuple<std::uint32_t, std::size_t, bool>;
-  [[nodiscard]] TrafficKey traffic_key(const OpenRecipe& c) const {
-    return {c.mesh, c.sharding, pipeline_of(c).both_ways};
-  }
-  // With that of a sharding comes that of all which divide the state in the same way.
-  void measure_traffic(const std::vector<OpenRecipe>& candidates) {
-    std::map<TrafficKey, std::pair<std::size_t, std::size_t>> places;
-    std::vector<MeasuredMeshes::ShardedMesh> asked;
-    for (const OpenRecipe& c : candidates) {
-      const bool both_ways = pipeline_of(c).both_ways;
-      if (traffic_.contains(traffic_key(c)) || places.contains(traffic_key(c))) continue;
-      const Recipe& mesh = space_.meshes()[c.mesh];
-      const MeasuredMesh& measured = measured_of_[c.mesh];
-      asked.push_back({&mesh, {measured.mesh, measured.times}, {}, both_ways, space_.microbatches(mesh)});
-      const std::span<const StateSharding> all = space_.shardings(mesh);
-      for (std::size_t s = 0; s < all.size(); ++s) {
-        if (all[s].any() != all[c.sharding].any() || all[s].group != all[c.sharding].group) continue;
-        places[{c.mesh, s, both_ways}] = {asked.size() - 1, asked.back().shardings.size()};
-        asked.back().shardings.push_back(all[s]);
-      }
+  void add_simulation(const OpenRecipe& c, std::vector<Simulation>& to) {
+    Simulation made{c, {bounder_.recipe_of(c), bounder_.bound_of(c), {}, {}}, nullptr, {}, false, {}};
+    try {
+      made.sized = bounder_.sized(c);
+    } catch (const InputError&) {  // its tensors would be too large
+      ++ranking_.not_possible;
+      return;
+    } catch (const OutOfTime&) {
+      put_back(c);
+      throw;
     }
-    meshes_.measure_traffic(asked);
-    for (const auto& [key, at] : places) traffic_.emplace(key, std::move(asked[at.first].traffic[at.second]));
-  }
-  [[nodiscard]] const MeshTraffic& traffic_of(const OpenRecipe& c) const {
-    return traffic_.at(traffic_key(c));
-  }
-  [[nodiscard]] const PipelineChoice& pipeline_of(const OpenRecipe& c) const {
-    return space_.pipelines(space_.meshes()[c.mesh])[c.pipeline];
-  }
-
-  // Of the copies of the model whose devices differ.
-  [[nodiscard]] std::vector<DividedCosts> divided_copies(std::uint32_t number, const PipelineChoice& pipeline,
-                                                         Recompute::Kind recompute) const {
-    const Recipe& mesh = space_.meshes()[number];
-    const StageDivision& division = space_.divisions(mesh.pipeline)[pipeline.division];
-    std::vector<DividedCosts> copies;
-    for (const CopyCosts& copy : measured_of_[number].copies)
-      copies.emplace_back(copy, parts_, division, mesh.pipeline, recompute, pipeline.both_ways);
-    return copies;
-  }
-  [[nodiscard]] std::vector<DividedCosts> divided(const OpenRecipe& c) const {
-    return divided_copies(c.mesh, pipeline_of(c), space_.recomputes()[c.recompute]);
-  }
-
-  const StepSequence& steps_of(const OpenRecipe& c) {
-    const Recipe recipe = recipe_of(c);
-    return sequences_.of(recipe.schedule_name(), recipe.pipeline, space_.microbatches(recipe), recipe.chunks);
-  }
-
-  Nanoseconds time_of_traffic(const OpenRecipe& c) {
-    const Recipe& mesh = space_.meshes()[c.mesh];
-    const MeshTraffic& traffic = traffic_of(c);
-    const std::vector<DividedCosts> copies = divided(c);
-    const ScheduleShape& shape = shape_of(mesh, pipeline_of(c));
-    const Nanoseconds held =
-        most_of(copies, [&](const DividedCosts& copy) { return copy.time(traffic, shape); });
-    if (mesh.pipeline == 1) return held;
-    const StepSequence& steps = steps_of(c);
-    return std::max(held, most_of(copies, [&](const DividedCosts& copy) {
-                      return copy.time_of_steps(steps, traffic, recipe_of(c).gradient_reduction());
-                    }));
-  }
-
-  Simulation simulation_of(const OpenRecipe& c) {
-    const Recipe& mesh = space_.meshes()[c.mesh];
-    const Recipe recipe = recipe_of(c);
-    const ScheduleShape& shape = shape_of(mesh, pipeline_of(c));
-    const PermanentBytes permanent = permanent_of(c.mesh, recipe.state_sharding);
-    const RecipeBound bound{c.bound, most_of(divided(c), [&](const DividedCosts& copy) {
-                              return copy.memory(shape, permanent);
-                            })};
-    Simulation made{c, {recipe, bound, {}, {}}, &meshes_.sized(mesh), {}, {}};
     if (c.known == OpenRecipe::Known::OfFew)
       made.limit = best_ != nullptr ? best_->evaluation.time : std::numeric_limits<Nanoseconds>::max();
-    return made;
+    made.verdict = RecipeScorer::Verdict::Open;
+    to.push_back(std::move(made));
   }
 
   // At the same time. Without an answer for lack of time they stay among the open ones.
@@ -441,11 +476,20 @@ class RecipeRanker {
     try {
       threads_.run(numbers, [&](std::size_t number, std::size_t worker) {
         Simulation& s = all[number];
-        s.verdict = scorers_[worker].score(s.rated, *s.sized,
-                                           space_.microbatches(space_.meshes()[s.candidate.mesh]), s.limit);
+        const std::int64_t microbatches = space_.microbatches(space_.meshes()[s.candidate.mesh]);
+        std::unique_lock alone(takes_memory_, std::defer_lock);
+        if (takes_much_memory(s.sized->graph, s.rated.recipe, microbatches)) alone.lock();
+        s.verdict = scorers_[worker].score(s.rated, s.sized, microbatches, s.limit);
+        s.done = true;
       });
     } catch (const OutOfTime&) {
-      put_back(all);
+      for (Simulation& s : all) {
+        if (s.done) {
+          conclude(s);
+        } else {
+          put_back(s.candidate);
+        }
+      }
       throw;
     }
     if (request_.peers != nullptr) share(all);
@@ -471,10 +515,17 @@ class RecipeRanker {
   }
 
   void conclude(Simulation& s) {
+    if (searches_likely_) learn(s);
     if (s.verdict == RecipeScorer::Verdict::Open) {
       s.candidate.known = OpenRecipe::Known::OfFew;
       s.candidate.bound = s.rated.bound.time;
-      open_.add(s.candidate);
+      s.candidate.memory = share_of_usable(s.rated.peak);
+      // A first plan is sooner had where one is nearly simulated.
+      if (searches_likely_ && best_ == nullptr && s.candidate.memory <= 1) {
+        begun_.push_back(s.candidate);
+      } else {
+        put_back(s.candidate);
+      }
     }
     if (s.verdict == RecipeScorer::Verdict::TooLarge) unsimulated_.push_back(s.candidate);
     if (s.verdict == RecipeScorer::Verdict::NotPossible) ++ranking_.not_possible;
@@ -485,6 +536,18 @@ class RecipeRanker {
     best_number_ = better ? ranking_.rated.size() : best_number_;
     ranking_.rated.push_back(std::move(s.rated));
     if (best_ != nullptr || better) best_ = &ranking_.rated[best_number_];
+  }
+
+  // From the times of all microbatches, or what few of them let expect.
+  void learn(const Simulation& s) {
+    if (s.verdict == RecipeScorer::Verdict::TooSlow && s.limit) order_.learn_time(s.candidate, *s.limit);
+    if (s.verdict != RecipeScorer::Verdict::Rated && s.verdict != RecipeScorer::Verdict::Open) return;
+    order_.learn_time(s.candidate, s.rated.evaluation.time);
+    order_.learn_memory(s.candidate, s.rated.bound.memory, s.rated.peak);
+    if (s.verdict != RecipeScorer::Verdict::Open) return;
+    OpenRecipe after = s.candidate;
+    after.known = OpenRecipe::Known::OfFew, after.bound = s.rated.bound.time;
+    order_.learn_time(after, s.rated.evaluation.time);
   }
 
   // What might still be better.
@@ -506,20 +569,23 @@ class RecipeRanker {
   }
 
   static constexpr std::size_t kExpectedSimulations = 256, kMostAtATime = 4, kMeshesAtATime = 16,
-                               kMeshesOfAModel = 16;
+                               kMeshesOfAModel = 16, kMeshesATurn = 16, kMeshesAStep = 6, kMostLater = 256;
   const RankingRequest& request_;
   const std::function<bool(const RankingProgress&)>& go_on_;
   RecipeSpace space_;
-  ModelParts parts_;
   WorkerThreads threads_;
-  MeasuredMeshes meshes_;
-  std::vector<RecipeScorer> scorers_;      // by thread; refer to these
-  std::vector<MeasuredMesh> measured_of_;  // by mesh
-  std::size_t bounded_meshes_ = 0;
+  RecipeBounder bounder_;
+  std::vector<RecipeScorer> scorers_;  // by thread; refer to these
+  std::mutex takes_memory_;            // of simulations that take much
+  EstimateOrder order_;                // while those that are likely are searched
+  bool searches_likely_ = false;
+  std::vector<OpenRecipe> begun_;  // that are simulated in full before all else
+  std::optional<MeshWalk> walk_;
+  std::vector<bool> explored_;      // by mesh: its recipes, or all of them together, are bounded
+  std::set<std::uint32_t> walked_;  // of which all neighbours are explored
+  std::vector<std::pair<double, std::uint32_t>> without_fit_;  // meshes, by time and by what they lack
+  double least_share_ = 0;                                     // of memory, of recipes that were bounded last
   OpenBounds<OpenMesh> open_meshes_;
-  std::map<TrafficKey, MeshTraffic> traffic_;
-  ScheduleShapes shapes_;
-  StepSequences sequences_;
   OpenBounds<OpenRecipe> open_;
   std::vector<OpenRecipe> unsimulated_;  // their task graphs are too large for this machine
   RecipeRanking ranking_;

@@ -11,16 +11,43 @@
 
 namespace pipesim {
 
-SizedRecipeModel::SizedRecipeModel(OperatorGraph made, const ModelParts& parts, const RankingRequest& request)
-    : graph(std::move(made)), model(graph), meter(model, parts, request.costs, request.options) {}
+SizedRecipeModel::SizedRecipeModel(OperatorGraph made, std::int64_t parts_of_sequence,
+                                   const ModelParts& of_model, const RankingRequest& request)
+    : graph(std::move(made)),
+      parts(parts_of_sequence),
+      model(graph),
+      meter(model, of_model, request.costs, request.options) {}
 
-RecipeScorer::Verdict RecipeScorer::score(RatedRecipe& rated, const SizedRecipeModel& sized,
+namespace {
+
+// Passes of one device of each group of a pipeline, for which the others like it need no tasks of their own.
+std::int64_t passes_of(const OperatorGraph& graph, std::int64_t microbatches) {
+  constexpr std::int64_t kPasses = 3;
+  return kPasses * static_cast<std::int64_t>(graph.operators().size()) * microbatches;
+}
+
+}  // namespace
+
+// A pass and its transfers take some 400 bytes.
+double cost_of_simulating(const OperatorGraph& graph, std::int64_t microbatches) {
+  constexpr double kMostPasses = 3'000'000;
+  return static_cast<double>(passes_of(graph, microbatches)) / kMostPasses;
+}
+
+bool takes_much_memory(const OperatorGraph& graph, const Recipe& recipe, std::int64_t microbatches) {
+  constexpr std::int64_t kMany = 500'000, kOfEachGroup = 4;
+  return passes_of(graph, std::min(microbatches, kOfEachGroup * recipe.pipeline)) > kMany;
+}
+
+RecipeScorer::Verdict RecipeScorer::score(RatedRecipe& rated,
+                                          const std::shared_ptr<const SizedRecipeModel>& sized,
                                           std::int64_t microbatches, std::optional<Nanoseconds> limit) {
-  const RecipeStrategy made = expand_recipe(rated.recipe, sized.model, request_.costs.topology());
+  const RecipeStrategy made = expand_recipe(rated.recipe, sized->model, request_.costs.topology());
   PlanOptions options = request_.options;
   options.microbatches = static_cast<std::int32_t>(microbatches);
   made.apply_to(options);
-  if (illegal(sized.graph, made.strategy, options, request_.costs.topology())) return Verdict::NotPossible;
+  if (illegal(sized->graph, made.strategy, options, request_.costs.topology())) return Verdict::NotPossible;
+  if (limit && cost_of_simulating(sized->graph, microbatches) > 1) return Verdict::TooLarge;
   Evaluator& evaluator = evaluator_for(sized, options);
   constexpr Bytes kMostBytes(300'000'000);
   evaluator.forget(kMostBytes);
@@ -37,20 +64,41 @@ RecipeScorer::Verdict RecipeScorer::score(RatedRecipe& rated, const SizedRecipeM
     return Verdict::TooLarge;
   }
   rated.bound.time = std::max(rated.bound.time, at_least);
+  if (!evaluation && !limit) estimate_from_few(rated, evaluator);
   if (!evaluation) return limit ? Verdict::TooSlow : Verdict::Open;
   rated.evaluation = *evaluation;
   for (const DeviceMemory& peak : peaks) rated.peak = std::max(rated.peak, peak.peak);
   return Verdict::Rated;
 }
 
-Evaluator& RecipeScorer::evaluator_for(const SizedRecipeModel& sized, const PlanOptions& options) {
+// Backward of the loss has a steady rate before the rest of the pipeline does; the first and last quarter of
+// the microbatches fill and drain it.
+void RecipeScorer::estimate_from_few(RatedRecipe& rated, const Evaluator& evaluator) const {
+  const ExpandedStrategy& few = evaluator.expanded();
+  const Timeline& timeline = evaluator.timeline();
+  const OperatorId loss(evaluator.graph().operators().size() - 1);
+  const std::int32_t every = few.block().microbatches, blocks = few.microbatches() / every;
+  std::vector<Nanoseconds> starts;
+  for (std::int32_t b = 0; b < blocks; ++b)
+    starts.push_back(timeline.start[few.tasks_of(loss, b * every).forward.index()]);
+  std::ranges::sort(starts);
+  const std::size_t first = starts.size() / 4, last = 3 * starts.size() / 4;
+  const Nanoseconds each =
+      last > first ? (starts[last] - starts[first]) / static_cast<Nanoseconds>(last - first) : 0;
+  const std::int64_t more = evaluator.contents().options().microbatches / every - blocks;
+  rated.evaluation.time = std::max(rated.bound.time, timeline.makespan + more * each);
+  for (const DeviceMemory& peak : peak_memory(few, timeline)) rated.peak = std::max(rated.peak, peak.peak);
+}
+
+Evaluator& RecipeScorer::evaluator_for(const std::shared_ptr<const SizedRecipeModel>& sized,
+                                       const PlanOptions& options) {
   PlanOptions unstaged = options;
   unstaged.pipeline.reset();
   unstaged.recompute = {};
-  if (evaluator_ == nullptr || graph_ != &sized.graph || options_ != unstaged) {
+  if (evaluator_ == nullptr || sized_ != sized || options_ != unstaged) {
     evaluator_.reset();  // task graphs may be large
-    evaluator_ = std::make_unique<Evaluator>(sized.graph, request_.costs, unstaged);
-    graph_ = &sized.graph;
+    evaluator_ = std::make_unique<Evaluator>(sized->graph, request_.costs, unstaged);
+    sized_ = sized;
     options_ = std::move(unstaged);
   }
   return *evaluator_;

@@ -13,10 +13,12 @@ namespace pipesim {
 /// The model with the batch and the order of positions that recipes need.
 struct SizedRecipeModel {
   OperatorGraph graph;
+  std::int64_t parts;  ///< of the sequence
   RecipeModel model;
   MeshMeter meter;
 
-  SizedRecipeModel(OperatorGraph made, const ModelParts& parts, const RankingRequest& request);
+  SizedRecipeModel(OperatorGraph made, std::int64_t parts_of_sequence, const ModelParts& of_model,
+                   const RankingRequest& request);
 };
 
 /// Simulates recipes. The evaluator of the last setting is kept. For one thread at a time.
@@ -27,19 +29,28 @@ class RecipeScorer {
   enum class Verdict : std::uint8_t { Rated, NotPossible, TooSlow, Open, TooLarge };
   /// Rates the recipe. It is not possible where a rule that looks at operators refuses it; it is too slow
   /// when it was found to take as long as `limit` (ns). Without a limit it stays open where few microbatches
-  /// do not tell its time, but that it is no less than what then is the bound. It is too large where its task
-  /// graph does not fit into memory.
-  Verdict score(RatedRecipe& rated, const SizedRecipeModel& sized, std::int64_t microbatches,
-                std::optional<Nanoseconds> limit);
+  /// do not tell its time, but that it is no less than what then is the bound; its time and peak are then
+  /// estimates at the rate of these microbatches. It is too large where its task graph does not fit into
+  /// memory, or would take more than one search may.
+  Verdict score(RatedRecipe& rated, const std::shared_ptr<const SizedRecipeModel>& sized,
+                std::int64_t microbatches, std::optional<Nanoseconds> limit);
 
  private:
-  Evaluator& evaluator_for(const SizedRecipeModel& sized, const PlanOptions& options);
+  void estimate_from_few(RatedRecipe& rated, const Evaluator& evaluator) const;
+  Evaluator& evaluator_for(const std::shared_ptr<const SizedRecipeModel>& sized, const PlanOptions& options);
 
   const RankingRequest& request_;
-  const OperatorGraph* graph_ = nullptr;
+  std::shared_ptr<const SizedRecipeModel> sized_;
   PlanOptions options_;
   std::unique_ptr<Evaluator> evaluator_;  // of these
 };
+
+/// What it costs to simulate all of so many microbatches, as a share of the most that is: tasks that take
+/// about a gigabyte.
+double cost_of_simulating(const OperatorGraph& graph, std::int64_t microbatches);
+/// Whether a simulation of so many microbatches of a model takes so much memory (hundreds of megabytes) that
+/// no other should run beside it.
+bool takes_much_memory(const OperatorGraph& graph, const Recipe& recipe, std::int64_t microbatches);
 
 /// A verdict with the figures of the recipe, as a line that another process reads.
 void write_verdict(std::ostream& out, RecipeScorer::Verdict verdict, const RatedRecipe& rated);

@@ -27,7 +27,8 @@ PlanReport short_report(Evaluator& evaluator, const std::optional<Evaluation>& s
 }  // namespace
 
 bool may_report_in_full(Evaluator& evaluator, const BoundStrategy& strategy) {
-  constexpr std::int64_t kMostReported = 10'000'000;  // passes of operators; a task takes some 150 bytes
+  // Passes of operators. Transfers are several times as many tasks, and a task takes some 150 bytes.
+  constexpr std::int64_t kMostReported = 1'000'000;
   std::size_t tasks = 0;
   for (const BoundOperator* b : strategy) {
     for (const PassWork* work : {&b->forward, &b->backward_input, &b->backward_weight})

@@ -2,12 +2,15 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <vector>
 
 #include "models/zoo/zoo.h"
 #include "search/recipe_planner/rank_recipes.h"
 #include "search/recipes/expand_recipe.h"
+#include "sim/base/deadline.h"
+#include "tests/fake_clock.h"
 #include "topologies/presets/presets.h"
 
 namespace pipesim {
@@ -176,7 +179,7 @@ TEST(RankRecipes, TellsTheLeanestWhereNoneFits) {
 TEST(RankRecipes, SaysWhatIsLeftWhenItIsEnded) {
   const Ranked ranked(ranked_llama(Bytes(0), {"mbs=1,2"}));
   const RecipeRanking whole = ranked.rank(), cut = ranked.rank(2);
-  EXPECT_EQ(cut.simulated(), 4);  // so many at a time
+  EXPECT_EQ(cut.simulated(), 2);  // one by one at first
   EXPECT_FALSE(cut.proven());
   EXPECT_THAT(cut.left, Gt(0));
   EXPECT_LE(cut.least_left, whole.best()->evaluation.time);
@@ -185,6 +188,28 @@ TEST(RankRecipes, SaysWhatIsLeftWhenItIsEnded) {
   EXPECT_THAT(none.rated, IsEmpty());
   EXPECT_EQ(none.left, none.recipes);
   EXPECT_EQ(none.least_left, 0);
+}
+
+// Usual recipes come first: a plan is there long before all recipes are bounded, and better ones follow.
+TEST(RankRecipes, HasAPlanAtAnyTime) {
+  const Ranked ranked(ranked_llama(Bytes(0), {}));
+  Nanoseconds before = std::numeric_limits<Nanoseconds>::max();
+  for (const std::int64_t most : {1, 4, 16}) {
+    const RecipeRanking ranking = ranked.rank(most);
+    ASSERT_NE(ranking.best(), nullptr);
+    EXPECT_LE(ranking.best()->evaluation.time, before);
+    before = ranking.best()->evaluation.time;
+    EXPECT_EQ(most > 1 || ranking.bounded < ranking.recipes, true);
+  }
+  // A deadline that passes at any look leaves a ranking that tells what is left.
+  for (const std::int64_t looks : {10, 100, 400, 1000}) {
+    const Deadline deadline = FakeClock().after(looks);
+    const KeepTo keep(deadline);
+    const RecipeRanking ranking = ranked.rank();
+    EXPECT_FALSE(ranking.proven());
+    EXPECT_THAT(ranking.left, Gt(0));
+    EXPECT_LE(ranking.left + ranking.too_large + ranking.not_possible, ranking.recipes);
+  }
 }
 
 TEST(RankRecipes, EndsWhenNoneCanBeMuchBetter) {

@@ -309,8 +309,7 @@ PlannerSettings planner_settings_of(const Arguments& a) {
   settings.within = kPercent * a.number("within", 0, 50);
   settings.stage_costs = stage_costs_of(a);
   settings.mesh = mesh_of(a);
-  // Without options there is no limit: whoever asks for a proof waits for it.
-  if (a.given("seconds") || a.has("proposals")) settings.budget = search_budget_of(a);
+  settings.budget = search_budget_of(a);
   return settings;
 }
 

@@ -59,9 +59,9 @@ std::vector<Option> own_search_options() {
         .argument = "N",
         .default_value = "30",
         .help = "finish within this time",
-        .details = "For baselines, lower bound, planners, search and report together. Without --seconds "
-                   "there is no limit where --proposals is given, for planners other than auto, and for "
-                   "exhaustive with pipelines; and auto ranks all recipes before its time begins."},
+        .details = "For baselines, lower bound, planners, search and report together, whatever the "
+                   "algorithm. 0: no limit, so that recipes are ranked until the best is proven. Without "
+                   "--seconds there is none where --proposals is given, or under mpirun."},
        {.name = "proposals",
         .argument = "N",
         .default_value = "",

@@ -448,7 +448,7 @@ ModelRun model_run_of(const Arguments& a) {
 SearchBudget search_budget_of(const Arguments& a) {
   SearchBudget budget{0, 0};
   if (a.has("proposals")) budget.proposals = a.integer("proposals", 1, INT64_MAX / 2);
-  if (a.given("seconds") || budget.proposals == 0) budget.seconds = a.number("seconds", 1e-3, 1e7);
+  if (a.given("seconds") || budget.proposals == 0) budget.seconds = a.number("seconds", 0, 1e7);
   return budget;
 }
 

@@ -25,22 +25,24 @@ PlannedPipeline propose(const PlanRequest& request, const PlannerRun& run) {
   return planner != planners().end() ? planner->propose(request) : propose_exhaustively(request);
 }
 
-// A batch that is too large for one microbatch comes in more of them: recipes choose their own.
-ModelRun openable_run_of(const Arguments& a) {
-  ModelRun run = model_run_of(a);
-  if (!a.has("batch") || a.given("microbatches") || a.has("microbatch")) return run;
+// The model, with fewer samples in a microbatch where nobody asked for a number of them and the tensors of
+// all samples together would be too large: recipes choose that number themselves.
+OperatorGraph open_divided(const Arguments& a, ModelRun& model) {
+  const bool is_free = a.has("batch") && !a.has("microbatch") && !a.given("microbatches") && !a.has("recipe");
   try {
-    (void)open_model(run.model);
-    return run;
+    return open_model(model.model);
   } catch (const InputError&) {
+    if (!is_free) throw;
     const std::int64_t batch = a.integer("batch", 1, INT64_MAX);
-    for (std::int64_t samples = batch / 2; samples >= 1; samples /= 2) {
-      if (batch % samples != 0 || batch / samples > kMostMicrobatches) continue;
-      ModelRun smaller{with_batch(run.model, samples), static_cast<std::int32_t>(batch / samples)};
+    for (std::int32_t microbatches = 2; microbatches <= std::min<std::int64_t>(batch, kMostMicrobatches);
+         ++microbatches) {
+      if (batch % microbatches != 0) continue;
       try {
-        (void)open_model(smaller.model);
-        return smaller;
-      } catch (const InputError&) {  // still too large
+        ModelRun divided{with_batch(model.model, batch / microbatches), microbatches};
+        OperatorGraph graph = open_model(divided.model);
+        model = std::move(divided);
+        return graph;
+      } catch (const InputError&) {  // still too large, or it is something else
       }
     }
     throw;
@@ -84,13 +86,13 @@ PlannerRun planner_run_of(const Arguments& a) {
   Topology topology = topology_of(a);
   std::optional<Recipe> recipe;
   if (a.has("recipe")) recipe = recipe_of(a);
-  ModelRun model = recipe ? recipe_run_of(a, topology, *recipe) : openable_run_of(a);
-  OperatorGraph graph = open_model(model.model);
+  ModelRun model = recipe ? recipe_run_of(a, topology, *recipe) : model_run_of(a);
+  OperatorGraph graph =
+      planner.searches || planner.name == "recipes" ? open_divided(a, model) : open_model(model.model);
   require_recompute(graph, recompute_of(a), true);
   PlanOptions options = plan_options_of(a, model);
   require_imbalance(graph, options.imbalance);
   AutoOptions of_auto = planner.searches ? auto_options_of(a) : AutoOptions{};
-  if (!a.given("seconds")) of_auto.seconds_of_search = of_auto.budget.seconds;
   const bool by_recipes = planner.name == "recipes" || (planner.searches && has_recipes(graph));
   if (by_recipes && !a.given("optimizer")) options.optimizer = Optimizer::Adam;
   Runtime runtime = by_recipes ? runtime_of_recipes(a, topology) : runtime_of(a);
@@ -120,9 +122,7 @@ PlannerRun planner_run_of(const Arguments& a) {
           std::move(options),
           std::move(settings),
           std::move(of_auto),
-          (planner_of(a)->searches && (!by_recipes || framework != nullptr)) || a.given("seconds")
-              ? search_budget_of(a).seconds
-              : 0,
+          search_budget_of(a).seconds,
           text_or_none(a, "calibration"),
           text_or_none(a, "output"),
           text_or_none(a, "search-log"),

@@ -240,8 +240,7 @@ Deadline planning_time(const SearchTime& time, bool compares) {
 }
 
 // Of several processes, the first tells what they have found.
-int plan_and_report(const PlannerRun& run, PeerProcesses* peers, Streams& streams) {
-  SearchTime time(run.seconds);
+int plan_and_report(const PlannerRun& run, SearchTime time, PeerProcesses* peers, Streams& streams) {
   constexpr double kShareOfReport = 0.15;
   time.keep_for_report(kShareOfReport * run.seconds);
   const Topology& topology = run.topology;
@@ -365,25 +364,28 @@ int plan_and_report(const PlannerRun& run, PeerProcesses* peers, Streams& stream
 }
 
 int plan_together(const Arguments& a, Streams& streams) {
-  if (a.text("algorithm") != "recipes" || a.given("seconds"))
+  const bool limited = a.given("seconds") && search_budget_of(a).seconds > 0;
+  if (a.text("algorithm") != "recipes" || limited)
     throw UsageError(fmt::format(
         "search: mpirun shares out the recipes of --algorithm recipes without --seconds; found {}",
-        a.given("seconds") ? "--seconds" : "--algorithm " + a.text("algorithm")));
+        limited ? "--seconds" : "--algorithm " + a.text("algorithm")));
   const std::unique_ptr<PeerProcesses> peers = peers_of_launcher(a, streams);
   std::ostringstream nobody;
   Streams quiet{streams.in, nobody, nobody};
   const bool first = peers->rank() == 0;
-  return plan_and_report(planner_run_of(first ? a : a.with("search-log", "")), peers.get(),
-                         first ? streams : quiet);
+  const Arguments unlimited = a.with("seconds", "0");
+  return plan_and_report(planner_run_of(first ? unlimited : unlimited.with("search-log", "")), SearchTime(0),
+                         peers.get(), first ? streams : quiet);
 }
 
 }  // namespace
 
 int run_planner(const Arguments& a, Streams& streams) {
+  const SearchTime time(search_budget_of(a).seconds);  // of reading the model and the topology as well
   try {
     if (a.has("stage-costs") && !a.has("model") && !a.given("set")) return report_stage_costs(a, streams);
     if (processes_of_launcher() == 1 || streams.caller != nullptr)
-      return plan_and_report(planner_run_of(a), nullptr, streams);
+      return plan_and_report(planner_run_of(a), time, nullptr, streams);
     return plan_together(a, streams);
   } catch (const OutOfTime&) {
     if (streams.caller != nullptr && streams.caller->stop_requested()) return kInterruptedStatus;

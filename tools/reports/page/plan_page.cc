@@ -8,6 +8,7 @@
 
 #include "sim/base/suggest.h"
 #include "tools/cli/figures.h"
+#include "tools/inputs/calibration_use.h"
 #include "tools/reports/plan_report.h"
 
 namespace pipesim {

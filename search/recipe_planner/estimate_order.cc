@@ -1,0 +1,164 @@
+#include "search/recipe_planner/estimate_order.h"
+
+#include <algorithm>
+#include <functional>
+
+namespace pipesim {
+namespace {
+
+std::uint64_t key_of(const EstimateClass& of, OpenRecipe::Known known, bool tight) {
+  std::uint64_t key = of.mesh;
+  constexpr int kByte = 8;
+  for (const std::uint64_t part :
+       {std::uint64_t{of.sharding}, std::uint64_t{of.schedule}, std::uint64_t{of.recompute},
+        2 * static_cast<std::uint64_t>(known) + (tight ? 1 : 0)})
+    key = (key << kByte) | part;
+  return key;
+}
+
+// What hardly fits by its estimate may still do so; the less likely, the later it is tried.
+double slowed_by_memory(double share, bool sure) {
+  const double by = sure ? 3 : 1.5;
+  return share <= 1 ? 1 : 1 + by * (share - 1);
+}
+
+}  // namespace
+
+EstimateOrder::EstimateOrder(const RecipeSpace& space, std::function<double(std::uint32_t)> cost)
+    : space_(space), cost_(std::move(cost)) {
+  std::uint8_t number = 0;
+  for (const std::string& name : recipe_schedules()) schedules_.emplace(name, ++number);
+}
+
+EstimateClass EstimateOrder::class_of(const OpenRecipe& c) const {
+  const Recipe& mesh = space_.meshes()[c.mesh];
+  EstimateClass of;
+  of.mesh = c.mesh, of.sharding = c.sharding, of.recompute = c.recompute;
+  of.zero = static_cast<std::uint8_t>(space_.shardings(mesh)[c.sharding].kind);
+  of.pipelined = mesh.pipeline > 1;
+  const std::string& schedule = space_.pipelines(mesh)[c.pipeline].schedule;
+  // An implied one is 1f1b or interleaved, which differ enough in how they are bounded.
+  const bool chunks = space_.divisions(mesh.pipeline)[space_.pipelines(mesh)[c.pipeline].division].chunks > 1;
+  of.schedule = schedule.empty() ? (chunks ? schedules_.at("interleaved") : schedules_.at("1f1b"))
+                                 : schedules_.at(schedule);
+  return of;
+}
+
+EstimateOrder::Group& EstimateOrder::group_of(const OpenRecipe& c, bool tight) {
+  const EstimateClass of = class_of(c);
+  const auto [at, is_new] = number_of_.try_emplace(key_of(of, c.known, tight), groups_.size());
+  if (is_new) {
+    groups_.push_back({of, c.known, tight, {}, cost_(c.mesh), 1, 1, 0});
+    update(groups_.back());
+  }
+  return groups_[at->second];
+}
+
+void EstimateOrder::update(Group& group) {
+  group.time_ratio = estimate_.time_over_bound(group.of, group.known);
+  // Few microbatches have told that of all.
+  group.memory_ratio = group.known == OpenRecipe::Known::OfFew ? 1 : estimate_.memory_over_bound(group.of);
+}
+
+// A group is found by the estimate of its first recipe.
+void EstimateOrder::place(std::size_t number) {
+  Group& group = groups_[number];
+  if (group.recipes.empty()) return;
+  const OpenRecipe& first = group.recipes.front();
+  group.estimate = static_cast<double>(first.bound) * group.time_ratio *
+                   slowed_by_memory(first.memory * group.memory_ratio,
+                                    !one_fits_ || group.known == OpenRecipe::Known::OfFew);
+  constexpr double kDear = 1.1, kFirst = 0.3, kMost = 2;
+  if (group.cost > 1) group.estimate *= kDear;
+  if (!one_fits_) group.estimate *= 1 + kFirst * std::min(kMost, group.cost);
+  places_.emplace_back(group.estimate, number);
+  std::ranges::push_heap(places_, std::greater<>());
+}
+
+void EstimateOrder::add(const OpenRecipe& c) {
+  Group* group = &group_of(c, false);
+  if (c.memory * group->memory_ratio > 1) group = &group_of(c, true);
+  const bool was_empty = group->recipes.empty();
+  const Nanoseconds before = was_empty ? 0 : group->recipes.front().bound;
+  group->recipes.add(c);
+  if (was_empty || group->recipes.front().bound < before)
+    place(static_cast<std::size_t>(group - groups_.data()));
+}
+
+std::optional<OpenRecipe> EstimateOrder::take_first(Nanoseconds bound, double estimate) {
+  while (!places_.empty() && places_.front().first < estimate) {
+    const Place place_of_first = places_.front();
+    std::ranges::pop_heap(places_, std::greater<>());
+    places_.pop_back();
+    const auto number = place_of_first.second;
+    Group& group = groups_[number];
+    if (group.recipes.empty() || group.estimate != place_of_first.first) continue;  // out of date
+    if (group.recipes.front().bound >= bound) continue;  // nor is any other of the group
+    const OpenRecipe first = group.recipes.take_first();
+    const bool tight = group.tight || first.memory * group.memory_ratio <= 1;
+    place(number);
+    if (tight) return first;
+    add(first);
+  }
+  return std::nullopt;
+}
+
+void EstimateOrder::refresh(bool one_fits) {
+  one_fits_ = one_fits;
+  for (Group& group : groups_) update(group);
+  // Where less memory is expected than before, more are expected to fit.
+  for (std::size_t number = 0; number < groups_.size(); ++number) {
+    if (!groups_[number].tight || groups_[number].recipes.empty()) continue;
+    const double ratio = groups_[number].memory_ratio;
+    std::vector<OpenRecipe> fit;
+    OpenBounds<OpenRecipe> others;
+    for (const OpenRecipe& c : groups_[number].recipes) {
+      if (c.memory * ratio <= 1) {
+        fit.push_back(c);
+      } else {
+        others.add(c);
+      }
+    }
+    if (fit.empty()) continue;
+    groups_[number].recipes = std::move(others);
+    for (const OpenRecipe& c : fit) group_of(c, false).recipes.add(c);
+  }
+  places_.clear();
+  std::unordered_map<std::uint32_t, double> least;
+  for (std::size_t number = 0; number < groups_.size(); ++number) {
+    if (groups_[number].recipes.empty()) continue;
+    place(number);
+    const auto [at, is_new] = least.try_emplace(groups_[number].of.mesh, groups_[number].estimate);
+    if (!is_new) at->second = std::min(at->second, groups_[number].estimate);
+  }
+  meshes_.clear();
+  for (const auto& [mesh, estimate] : least) meshes_.emplace_back(estimate, mesh);
+  std::ranges::sort(meshes_);
+}
+
+void EstimateOrder::take_all(const std::function<void(const OpenRecipe&)>& each) {
+  for (const Group& group : groups_) {
+    for (const OpenRecipe& c : group.recipes) each(c);
+  }
+  groups_.clear(), number_of_.clear(), places_.clear(), meshes_.clear();
+}
+
+void EstimateOrder::learn_closer(const OpenRecipe& before, const OpenRecipe& after) {
+  estimate_.learn_closer(class_of(before), before.known, after.known, before.bound, after.bound);
+}
+
+void EstimateOrder::learn_time(const OpenRecipe& c, Nanoseconds time) {
+  estimate_.learn_time(class_of(c), c.known, c.bound, time);
+}
+
+void EstimateOrder::learn_memory(const OpenRecipe& c, Bytes bound, Bytes peak) {
+  estimate_.learn_memory(class_of(c), bound, peak);
+}
+
+bool EstimateOrder::alike(const OpenRecipe& a, const OpenRecipe& b) const {
+  EstimateClass other = class_of(b);
+  other.recompute = a.recompute;
+  return class_of(a) == other;
+}
+
+}  // namespace pipesim

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "search/recipe_planner/open_recipes.h"
+#include "search/recipe_planner/recipe_estimate.h"
+#include "search/recipe_planner/recipe_space.h"
+
+namespace pipesim {
+
+/// Open recipes, the least estimate of the time first; what hardly fits into memory by its estimate comes
+/// later. Estimates are those of the last refresh(), so that what is learned meanwhile costs nothing.
+class EstimateOrder {
+ public:
+  /// `space` must outlive it. `cost`: of simulating a recipe of a mesh, as a share of the most that is
+  /// simulated. Those above 1 come a little later; while none is known to fit, all that are dear do.
+  EstimateOrder(const RecipeSpace& space, std::function<double(std::uint32_t mesh)> cost);
+
+  void add(const OpenRecipe& recipe);
+  /// The first whose bound is below `bound`, if its estimate (ns) is below `estimate`.
+  std::optional<OpenRecipe> take_first(Nanoseconds bound, double estimate);
+  /// Takes what was learned into account, and whether a recipe that fits is known: until then, what is
+  /// likely to fit is preferred more.
+  void refresh(bool one_fits);
+  /// Meshes with the least estimate of their recipes (ns), at the last refresh(), the least first.
+  [[nodiscard]] std::span<const std::pair<double, std::uint32_t>> meshes() const { return meshes_; }
+  /// Hands over all, in no order, and is empty then.
+  void take_all(const std::function<void(const OpenRecipe&)>& each);
+
+  /// A closer bound has taken the place of another.
+  void learn_closer(const OpenRecipe& before, const OpenRecipe& after);
+  /// Its time is this, or at least this.
+  void learn_time(const OpenRecipe& recipe, Nanoseconds time);
+  void learn_memory(const OpenRecipe& recipe, Bytes bound, Bytes peak);
+
+  /// Whether what is learned of one tells much of the other: they differ in how layers are divided.
+  [[nodiscard]] bool alike(const OpenRecipe& a, const OpenRecipe& b) const;
+
+ private:
+  // Recipes of one class with the same kind of bound: the least bound is the least estimate.
+  struct Group {
+    EstimateClass of;
+    OpenRecipe::Known known = OpenRecipe::Known::OfParts;
+    bool tight = false;  // hardly fit into memory
+    OpenBounds<OpenRecipe> recipes;
+    double cost = 0;
+    double time_ratio = 1, memory_ratio = 1;
+    double estimate = 0;  // of the first
+  };
+  using Place = std::pair<double, std::size_t>;  // an estimate and the number of its group
+  [[nodiscard]] EstimateClass class_of(const OpenRecipe& recipe) const;
+  Group& group_of(const OpenRecipe& recipe, bool tight);
+  void update(Group& group);
+  void place(std::size_t group);
+
+  const RecipeSpace& space_;
+  std::function<double(std::uint32_t)> cost_;
+  std::map<std::string, std::uint8_t> schedules_;  // numbers of names
+  RecipeEstimate estimate_;
+  bool one_fits_ = false;
+  std::unordered_map<std::uint64_t, std::size_t> number_of_;  // of groups
+  std::vector<Group> groups_;
+  std::vector<Place> places_;  // a heap; some are out of date
+  std::vector<std::pair<double, std::uint32_t>> meshes_;
+};
+
+}  // namespace pipesim

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "search/recipe_planner/recipe_space.h"
+
+namespace pipesim {
+
+/// Ways through the meshes of a space: where to begin, and which are near others. A fast mesh has fast
+/// neighbours, so that a walk from usual ones finds the fastest soon, though nothing proves that.
+class MeshWalk {
+ public:
+  /// `space` must outlive it.
+  explicit MeshWalk(const RecipeSpace& space);
+
+  /// Usual meshes, by their numbers: of each tp and pp, the one with the fewest parts of the sequence and the
+  /// fewest samples in a microbatch, with sp; experts are divided inside a node, and as far as they go.
+  [[nodiscard]] std::vector<std::uint32_t> usual() const;
+  /// Those in which one degree is a prime factor larger and another smaller, or one other part differs.
+  [[nodiscard]] std::vector<std::uint32_t> near(std::uint32_t mesh) const;
+
+ private:
+  enum Part : std::uint8_t { Tensor, Context, Data, Pipeline, Expert, ExpertTensor, Microbatch, Sequence };
+  static constexpr std::size_t kParts = 8;
+  using Parts = std::array<std::int64_t, kParts>;
+  static Parts parts_of(const Recipe& mesh);
+  class Neighbours;
+
+  const RecipeSpace& space_;
+  std::map<Parts, std::uint32_t> numbers_;
+  std::set<std::int64_t> microbatches_;  // samples of a copy
+};
+
+}  // namespace pipesim

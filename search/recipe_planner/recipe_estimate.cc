@@ -1,0 +1,99 @@
+#include "search/recipe_planner/recipe_estimate.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace pipesim {
+namespace {
+
+// A wider class counts as much as so many recipes of the narrower one.
+constexpr double kWider = 0.5;
+
+constexpr std::uint64_t joined(std::uint64_t a, std::uint64_t b) {
+  constexpr std::uint64_t kWidth = 256;
+  return a * kWidth + b;
+}
+
+// Kinds of sharding and pipelines; with schedules and recomputation; these on one mesh.
+LearnedRatios::Classes classes_of_time(const EstimateClass& of) {
+  const std::uint64_t kind = joined(of.zero, of.pipelined ? 1 : 0);
+  const std::uint64_t schedule = joined(kind, of.schedule);
+  const std::uint64_t mesh = joined(joined(of.mesh, of.sharding), of.schedule);
+  return {kind, schedule, joined(joined(kind, of.sharding), of.mesh), joined(mesh, of.recompute)};
+}
+
+LearnedRatios::Classes classes_of_memory(const EstimateClass& of) {
+  const std::uint64_t kind = joined(of.recompute, of.pipelined ? 1 : 0);
+  const std::uint64_t schedule = joined(joined(kind, of.schedule), of.zero);
+  const std::uint64_t mesh = joined(of.mesh, of.recompute);
+  return {kind, schedule, mesh, joined(joined(mesh, of.schedule), of.sharding)};
+}
+
+double log_ratio(double above, double below) { return std::log(std::max(above, 1.0) / std::max(below, 1.0)); }
+
+// What is expected before any recipe of the kind was simulated. Where each microbatch gathers weights or
+// scatters gradients, no bound adds that up with the steps, and little of it is hidden in a pipeline.
+double prior_of_time(const EstimateClass& of, OpenRecipe::Known known) {
+  constexpr double kClose = 0.02, kPipelined = 0.06, kEachMicrobatch = 0.1, kEachInPipeline = 0.5;
+  if (known == OpenRecipe::Known::OfFew) return 0;  // most of it was simulated
+  if (known != OpenRecipe::Known::OfTraffic) return kClose;
+  const bool each_microbatch = of.zero >= 2;
+  if (of.pipelined) return each_microbatch ? kEachInPipeline : kPipelined;
+  return each_microbatch ? kEachMicrobatch : kClose;
+}
+
+}  // namespace
+
+void LearnedRatios::learn(const Classes& classes, double log_ratio) {
+  for (std::size_t w = 0; w < kWidths; ++w) {
+    Seen& seen = seen_[w][classes[w]];
+    seen.sum += log_ratio;
+    seen.count += 1;
+  }
+}
+
+double LearnedRatios::expected(const Classes& classes, double prior) const {
+  for (std::size_t w = 0; w < kWidths; ++w) {
+    const auto seen = seen_[w].find(classes[w]);
+    if (seen != seen_[w].end()) prior = (seen->second.sum + kWider * prior) / (seen->second.count + kWider);
+  }
+  return prior;
+}
+
+double RecipeEstimate::time_over_bound(const EstimateClass& of, OpenRecipe::Known known) const {
+  const LearnedRatios::Classes classes = classes_of_time(of);
+  if (known == OpenRecipe::Known::OfFew)
+    return std::exp(times_[static_cast<std::size_t>(known)].expected(classes, prior_of_time(of, known)));
+  double sum = 0;
+  for (auto k = static_cast<std::size_t>(known); k <= static_cast<std::size_t>(OpenRecipe::Known::OfTraffic);
+       ++k)
+    sum += times_[k].expected(classes, prior_of_time(of, static_cast<OpenRecipe::Known>(k)));
+  return std::exp(sum);
+}
+
+double RecipeEstimate::memory_over_bound(const EstimateClass& of) const {
+  constexpr double kPrior = 0.03;
+  return std::exp(memory_.expected(classes_of_memory(of), kPrior));
+}
+
+// What skips a bound skips its ratio as well.
+void RecipeEstimate::learn_closer(const EstimateClass& of, OpenRecipe::Known before, OpenRecipe::Known after,
+                                  Nanoseconds bound, Nanoseconds closer) {
+  const LearnedRatios::Classes classes = classes_of_time(of);
+  auto k = static_cast<std::size_t>(before);
+  times_[k].learn(classes, log_ratio(static_cast<double>(closer), static_cast<double>(bound)));
+  while (++k < static_cast<std::size_t>(after)) times_[k].learn(classes, 0);
+}
+
+void RecipeEstimate::learn_time(const EstimateClass& of, OpenRecipe::Known known, Nanoseconds bound,
+                                Nanoseconds time) {
+  times_[static_cast<std::size_t>(known)].learn(
+      classes_of_time(of), log_ratio(static_cast<double>(time), static_cast<double>(bound)));
+}
+
+void RecipeEstimate::learn_memory(const EstimateClass& of, Bytes bound, Bytes peak) {
+  memory_.learn(classes_of_memory(of),
+                log_ratio(static_cast<double>(peak.value), static_cast<double>(bound.value)));
+}
+
+}  // namespace pipesim

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <unordered_map>
+
+#include "search/recipe_planner/open_recipes.h"
+
+namespace pipesim {
+
+/// Logarithms of ratios that were seen in classes of recipes, from the widest class to the narrowest. What a
+/// class has not seen itself is as in the next wider one.
+class LearnedRatios {
+ public:
+  static constexpr std::size_t kWidths = 4;
+  using Classes = std::array<std::uint64_t, kWidths>;  ///< numbers, the widest class first
+
+  void learn(const Classes& classes, double log_ratio);
+  /// The expected logarithm, where `prior` is expected before anything is seen.
+  [[nodiscard]] double expected(const Classes& classes, double prior) const;
+
+ private:
+  struct Seen {
+    double sum = 0, count = 0;
+  };
+  std::array<std::unordered_map<std::uint64_t, Seen>, kWidths> seen_;
+};
+
+/// Of a recipe: what its time and memory are estimated by, beside its bounds.
+struct EstimateClass {
+  std::uint8_t zero = 0;  ///< StateSharding::Kind
+  bool pipelined = false;
+  std::uint8_t schedule = 0;   ///< a number of its name
+  std::uint8_t recompute = 0;  ///< as in OpenRecipe
+  std::uint8_t sharding = 0;   ///< as in OpenRecipe
+  std::uint32_t mesh = 0;      ///< as in OpenRecipe
+  bool operator==(const EstimateClass&) const = default;
+};
+
+/// Estimates the time and memory of recipes from their bounds and from how far those that were simulated were
+/// above theirs. An estimate only says what to look at first: it proves nothing.
+class RecipeEstimate {
+ public:
+  /// The time (ns) of recipes of a class over a bound of this kind.
+  [[nodiscard]] double time_over_bound(const EstimateClass& of, OpenRecipe::Known known) const;
+  /// Peak memory over its bound.
+  [[nodiscard]] double memory_over_bound(const EstimateClass& of) const;
+
+  /// A closer bound of kind `after` took the place of one of kind `before`.
+  void learn_closer(const EstimateClass& of, OpenRecipe::Known before, OpenRecipe::Known after,
+                    Nanoseconds bound, Nanoseconds closer);
+  /// A recipe was simulated, or found to take at least as long.
+  void learn_time(const EstimateClass& of, OpenRecipe::Known known, Nanoseconds bound, Nanoseconds time);
+  void learn_memory(const EstimateClass& of, Bytes bound, Bytes peak);
+
+ private:
+  static constexpr std::size_t kKinds = 4;   // of OpenRecipe::Known
+  std::array<LearnedRatios, kKinds> times_;  // of the next closer bound over this one; last, of the time
+  LearnedRatios memory_;
+};
+
+}  // namespace pipesim

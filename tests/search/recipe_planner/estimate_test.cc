@@ -1,0 +1,111 @@
+// Estimates of recipes, and the walk over meshes, by which the planner chooses what to simulate first.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "models/zoo/zoo.h"
+#include "search/recipe_planner/estimate_order.h"
+#include "search/recipe_planner/mesh_walk.h"
+#include "search/recipe_planner/recipe_estimate.h"
+#include "topologies/presets/presets.h"
+
+namespace pipesim {
+namespace {
+
+using testing::DoubleNear;
+using testing::Gt;
+using testing::Lt;
+
+TEST(LearnedRatios, KnowsTheClassThatWasSeenBest) {
+  LearnedRatios ratios;
+  EXPECT_EQ(ratios.expected({1, 2, 3, 4}, 0.3), 0.3);
+  for (int i = 0; i < 50; ++i) ratios.learn({1, 2, 3, 4}, 1);
+  EXPECT_THAT(ratios.expected({1, 2, 3, 4}, 0), DoubleNear(1, 1e-3));
+  EXPECT_THAT(ratios.expected({1, 7, 8, 9}, 0), DoubleNear(1, 0.02)) << "of the widest class alone";
+  EXPECT_EQ(ratios.expected({5, 6, 7, 8}, 0), 0);
+  ratios.learn({1, 7, 8, 9}, 0);
+  EXPECT_THAT(ratios.expected({1, 7, 8, 9}, 0), Lt(ratios.expected({1, 2, 3, 4}, 0)));
+}
+
+// Where each microbatch gathers weights, bounds of pipelines are far below; what is simulated tells how far.
+TEST(RecipeEstimate, FollowsWhatWasSimulated) {
+  RecipeEstimate estimate;
+  EstimateClass sharded, plain;
+  sharded.zero = 3, sharded.pipelined = plain.pipelined = true;
+  const auto over = [&](const EstimateClass& of) {
+    return estimate.time_over_bound(of, OpenRecipe::Known::OfTraffic);
+  };
+  EXPECT_THAT(over(sharded), Gt(over(plain)));
+  for (int i = 0; i < 20; ++i) estimate.learn_time(sharded, OpenRecipe::Known::OfTraffic, 100, 110);
+  EXPECT_THAT(over(sharded), DoubleNear(1.1, 0.01));
+  EXPECT_EQ(estimate.time_over_bound(plain, OpenRecipe::Known::OfFew), 1);
+}
+
+struct WalkCase {
+  OperatorGraph graph;
+  Topology topology;
+  RecipeModel model{graph};
+  RecipeSpace space;
+
+  WalkCase(const std::string& text, const std::string& system, std::int64_t samples)
+      : graph(make_zoo_model(text)),
+        topology(make_topology(system)),
+        space(model, topology, samples, RecipeFilter()) {}
+};
+
+constexpr const char* kDense =
+    "llama3-8b:layers=4,hidden=512,heads=8,kv_heads=4,vocab=512,sequence=128,ffn=512";
+constexpr const char* kOfExperts =
+    "mixtral-8x7b:layers=2,hidden=512,heads=8,kv_heads=4,vocab=512,sequence=128,ffn=1024";
+
+TEST(MeshWalk, ReachesAllMeshesFromUsualOnes) {
+  for (const char* text : {kDense, kOfExperts}) {
+    const WalkCase c(text, "dgx-a100:2", 64);
+    const MeshWalk walk(c.space);
+    std::vector<std::uint32_t> open = walk.usual();
+    ASSERT_FALSE(open.empty());
+    EXPECT_THAT(open.size(), Lt(c.space.meshes().size() / 4));
+    std::set<std::uint32_t> reached(open.begin(), open.end());
+    while (!open.empty()) {
+      const std::uint32_t mesh = open.back();
+      open.pop_back();
+      for (const std::uint32_t other : walk.near(mesh)) {
+        if (reached.insert(other).second) open.push_back(other);
+      }
+    }
+    EXPECT_EQ(reached.size(), c.space.meshes().size());
+  }
+}
+
+OpenRecipe open_recipe(Nanoseconds bound, std::uint32_t mesh, float memory = 0.5) {
+  OpenRecipe recipe;
+  recipe.bound = bound, recipe.mesh = mesh, recipe.memory = memory;
+  recipe.known = OpenRecipe::Known::OfTraffic;
+  return recipe;
+}
+
+TEST(EstimateOrder, TakesTheLeastEstimateFirst) {
+  const WalkCase c(kDense, "dgx-a100", 64);
+  EstimateOrder order(c.space, [](std::uint32_t) { return 0.0; });
+  order.add(open_recipe(102, 1));
+  order.add(open_recipe(100, 0));
+  order.add(open_recipe(90, 2, 1.5));  // will not fit
+  order.refresh(true);
+  ASSERT_EQ(order.meshes().size(), 3U);
+  EXPECT_EQ(order.take_first(1000, 50), std::nullopt);
+  EXPECT_EQ(order.take_first(1000, 1e9)->mesh, 0U);
+  // What was simulated of a mesh tells of others like it.
+  order.add(open_recipe(100, 0));
+  order.learn_time(open_recipe(100, 0), 200);
+  order.refresh(true);
+  EXPECT_EQ(order.take_first(1000, 1e9)->mesh, 1U);
+  EXPECT_EQ(order.take_first(95, 1e9)->mesh, 2U) << "no other has so small a bound";
+  std::size_t left = 0;
+  order.take_all([&](const OpenRecipe&) { ++left; });
+  EXPECT_EQ(left, 1U);
+}
+
+}  // namespace
+}  // namespace pipesim
