@@ -46,9 +46,11 @@ ShellText with_replaced(const ShellText& value, std::string_view pattern, const 
   ShellText result;
   const std::string_view text = value.str();
   bool done = pattern.empty();
+  const bool exact = pattern.find_first_of("*?[") == std::string_view::npos;
   for (std::size_t at = 0; at < text.size();) {
     std::size_t length = 0;
-    for (std::size_t n = done ? 0 : text.size() - at; n > 0; --n) {
+    const std::size_t most = exact ? std::min(pattern.size(), text.size() - at) : text.size() - at;
+    for (std::size_t n = done ? 0 : most; n > 0; --n) {
       if (!shell_matches(pattern, text.substr(at, n))) continue;
       length = n;
       break;
@@ -302,6 +304,9 @@ bool ShellRun::expand_default(const Found& found, const std::string& name, const
 
 // What % # / : ^ and , make of a value.
 std::optional<ShellText> ShellRun::changed(const ShellText& value, const ShellText& change) {
+  // All parts are tried, so of long texts it is not known.
+  constexpr std::size_t kLongest = 1000;
+  if (value.size() > kLongest) return std::nullopt;
   const std::string& text = change.str();
   const char sign = text[0];
   const bool twice = text.size() > 1 && text[1] == sign;

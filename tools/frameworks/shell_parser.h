@@ -35,14 +35,14 @@ struct ShellNode {
     Sum        ///< (( words[0] ))
   };
   Kind kind = Kind::Command;
-  ShellPlace place;
-  std::string name;
-  std::vector<ShellText> words;
-  std::vector<ShellRedirect> redirects;
-  std::vector<ShellNode> parts;
-  std::string joints;  ///< of a chain
-  std::vector<std::vector<ShellNode>> lists;
-  std::vector<std::vector<ShellText>> patterns;
+  ShellPlace place = {};
+  std::string name = {};
+  std::vector<ShellText> words = {};
+  std::vector<ShellRedirect> redirects = {};
+  std::vector<ShellNode> parts = {};
+  std::string joints = {};  ///< of a chain
+  std::vector<std::vector<ShellNode>> lists = {};
+  std::vector<std::vector<ShellText>> patterns = {};
   bool negated = false;
   bool until = false;  ///< a loop that ends when its condition holds
   bool apart = false;  ///< a group whose variables end with it

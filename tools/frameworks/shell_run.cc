@@ -13,7 +13,7 @@
 namespace pipesim {
 namespace {
 
-constexpr std::size_t kMostShellSteps = 200'000;
+constexpr std::size_t kMostShellSteps = 20'000;
 constexpr std::size_t kMostRounds = 1000;
 
 // Whether commands could change what a program gets.

@@ -29,7 +29,7 @@ class ShellRun {
   };
   struct Found {
     bool set = false, known = false, several = false;
-    std::vector<ShellText> values;
+    std::vector<ShellText> values = {};
   };
   struct Fields {
     std::vector<ShellText> done;
@@ -48,9 +48,9 @@ class ShellRun {
   };
   struct Assignment {
     std::string name;
-    std::optional<ShellText> key;
+    std::optional<ShellText> key = std::nullopt;
     bool adds = false;
-    ShellText value;
+    ShellText value = {};
   };
   enum class Flow : std::uint8_t { Next, Break, Continue, Return, Exit };
   enum class Status : std::uint8_t { True, False, Program, Unknown };

@@ -10,8 +10,8 @@ namespace pipesim {
 
 /// A word of a command as the program gets it, and where it was written.
 struct ShellWord {
-  std::string text;
-  std::string file;
+  std::string text = {};
+  std::string file = {};
   std::size_t line = 0;
 };
 

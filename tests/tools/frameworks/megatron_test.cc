@@ -430,6 +430,22 @@ TEST(Megatron, ReadsOtherProgramsAsWhatTheyTrain) {
             "run.sh: needs other.sh, which is not there");
 }
 
+TEST(Megatron, NamesFilesOfOtherTools) {
+  const auto refused = [](const std::string& text, const std::string& source) {
+    return refusal([&] { MegatronFile::parse(text, source); });
+  };
+  EXPECT_EQ(refused("{\"train_batch_size\": 8, \"zero_optimization\": {\"stage\": 1}}", "ds.json"),
+            "ds.json: is a configuration of DeepSpeed, which has no sizes of a model, allowed: the script "
+            "that starts "
+            "the run");
+  EXPECT_EQ(refused("# a run\n[model]\nname = \"llama3\"\n[training]\nsteps = 10\n", "run.toml"),
+            "run.toml: is a configuration of torchtitan, allowed: a run of Megatron-LM");
+  EXPECT_EQ(refused("import torch\n", "pretrain_gpt.py"),
+            "pretrain_gpt.py: is a program of Python, allowed: the script that starts it");
+  EXPECT_EQ(refused("trainer:\n  devices: 8\nmodel: {layers: (1)}\n", "nemo.yaml"),
+            "nemo.yaml: has no arguments of Megatron-LM, allowed: a file with words such as --num-layers 32");
+}
+
 TEST(Megatron, TakesTheFirstOfSeveralRuns) {
   const MegatronFile file = MegatronFile::parse(
       "for N in 4 8; do\n  python pretrain_gpt.py --num-layers $N --lr 1\ndone\n", kMegatronFile);
