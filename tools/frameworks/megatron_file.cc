@@ -414,9 +414,13 @@ std::optional<std::int64_t> MegatronFile::count(std::string_view flag, std::int6
   const auto [stopped, error] = std::from_chars(written->data(), end, number);
   if (error == std::errc() && stopped == end && number >= least && number <= kMostOfAnArgument) return number;
   const bool unknown = written->find_first_of("$`") != std::string::npos;
+  const bool argument = written->size() == 2 && written->front() == '$' &&
+                        std::isdigit(static_cast<unsigned char>(written->back())) != 0;
   fail(flag, fmt::format("found \"{}\", allowed: a whole number from {} to {}{}{}", *written, least,
                          kMostOfAnArgument,
-                         unknown ? "; the file gives this variable of the shell no plain value" : "",
+                         argument  ? "; the script is given it as an argument"
+                         : unknown ? "; the file gives this variable of the shell no plain value"
+                                   : "",
                          unknown && !missing_.empty()
                              ? fmt::format(", and {} is not there", fmt::join(missing_, ", "))
                              : ""));

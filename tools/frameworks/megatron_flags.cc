@@ -25,7 +25,7 @@ constexpr std::array kFlagRows = std::to_array<FlagRow>({
      "--decoder-seq-length --deepspeed --deepspeed-config --disable-bias-linear --ds-sequence-parallel-size "
      "--embed-layernorm --enable-expert-tensor-parallelism --encoder-num-layers --encoder-seq-length "
      "--expert-interval --expert-model-parallel-size --expert-tensor-parallel-size --ffn-hidden-size --fp16 "
-     "--fp8-format --gated-linear-unit --global-batch-size --glu-activation --grad-reduce-in-bf16 "
+     "--fp8-format --gas --gated-linear-unit --global-batch-size --glu-activation --grad-reduce-in-bf16 "
      "--group-query-attention --hidden-dropout --hidden-size --hierarchical-context-parallel-sizes "
      "--kv-channels "
      "--kv-lora-rank --make-vocab-size-divisible-by --max-position-embeddings --micro-batch-size "
@@ -89,8 +89,10 @@ constexpr std::array kFlagRows = std::to_array<FlagRow>({
      FlagEffect::NotModelled, "the batch is that of --global-batch-size from the start", ""},
     {"--lora-alpha --lora-dim --lora-dropout --lora-rank --lora-target-modules --peft",
      FlagEffect::NotModelled, "all weights are trained, without adapters", ""},
-    {"--freeze-all-layers --split-transformers", FlagEffect::NotModelled, "all weights are trained", ""},
-    {"--dataloader-inter-document-masking --rl-use-sequence-packing --sft --variable-seq-lengths",
+    {"--bitfit --freeze-all-layers --split-transformers", FlagEffect::NotModelled, "all weights are trained",
+     ""},
+    {"--dataloader-inter-document-masking --rl-use-sequence-packing --sft --use-packed-sequence "
+     "--variable-seq-lengths",
      FlagEffect::NotModelled, "samples are --seq-length tokens of one document", ""},
     {"--reset-attention-mask", FlagEffect::NotModelled, "attention goes over whole samples", ""},
     {"--curriculum-learning --data-efficiency-curriculum-learning --random-ltd", FlagEffect::NotModelled,
@@ -210,19 +212,21 @@ constexpr std::array kFlagRows = std::to_array<FlagRow>({
      "--pipeline-model-parallel-split-rank",
      FlagEffect::Refused, "encoders and decoders on different devices", ""},
     {"--standalone-embedding-stage", FlagEffect::Refused, "a stage of the embedding alone", ""},
-    {"--retro-add-retriever", FlagEffect::Refused, "retrieval", ""},
+    {"--retro-add-retriever --retro-tasks", FlagEffect::Refused, "retrieval", ""},
     {"--num-tokens-to-generate --prompt-file --prompts", FlagEffect::Refused, "inference", ""},
-    {"--img-embedding-idx --language-model-type --model-provider --vision-model-type", FlagEffect::Refused,
-     "models of images and text", ""},
+    {"--disable-vision-class-token --img-embedding-idx --language-model-type --model-provider "
+     "--vision-model-type",
+     FlagEffect::Refused, "models of images and text", ""},
     {"--yaml-cfg", FlagEffect::Refused, "sizes in a further file", ""},
     // Data, tokens, samples.
     {"--allow-ambiguous-pad-tokens --aml-data-download-path --bert-embedder-type --bert-load "
      "--biencoder-projection-dim --biencoder-shared-query-context-model --block-data-path "
      "--calculate-per-token-loss --classes-fraction --data-args-path --data-cache-path --data-impl "
      "--data-parallel-random-init --data-path --data-per-class-fraction --dataloader-defer-npy-index-mmap "
-     "--dataloader-fast-cache-load --dataloader-type --dino-bottleneck-size --dino-freeze-last-layer "
-     "--dino-head-hidden-size --dino-local-crops-number --dino-local-img-size --dino-norm-last-layer "
-     "--dino-teacher-temp --dino-warmup-teacher-temp --dino-warmup-teacher-temp-epochs "
+     "--dataloader-fast-cache-load --dataloader-seq-length --dataloader-type --dino-bottleneck-size "
+     "--dino-freeze-last-layer --dino-head-hidden-size --dino-local-crops-number --dino-local-img-size "
+     "--dino-norm-last-layer --dino-teacher-temp --dino-warmup-teacher-temp "
+     "--dino-warmup-teacher-temp-epochs "
      "--disable-dsa-indexer-rotate-activation --disable-dsa-indexer-scoring-relu "
      "--disable-moe-token-dropping "
      "--disable-muon-split-qkv --disable-pad-vocab-size --disable-save-tokenizer-assets "
@@ -300,7 +304,7 @@ constexpr std::array kFlagRows = std::to_array<FlagRow>({
      "--override-opt-param-scheduler --phase-transition-iterations --qk-clip-alpha --qk-clip-threshold "
      "--scale-lr --soap-shampoo-beta --soap-use-kl-shampoo --start-weight-decay --train-desc-path "
      "--train-doc-idx-path --train-idx-path --train-iters --train-shuffle-idx-path --train-sync-interval "
-     "--use-mup --wd-incr-steps --weight-decay --weight-decay-incr-style --wsd-decay-steps ",
+     "--use-mup --warmup --wd-incr-steps --weight-decay --weight-decay-incr-style --wsd-decay-steps ",
      FlagEffect::None, "", ""},
     // Checkpoints, faults, restarts.
     {"--adlr-autoresume --adlr-autoresume-interval --async-ckpt-cpu-priority --async-ckpt-io-priority "
@@ -411,9 +415,10 @@ constexpr std::array kFlagRows = std::to_array<FlagRow>({
      "--inference-dynamic-batching-unified-memory-level "
      "--inference-fuse-tp-communication --inference-grouped-gemm-backend --inference-max-batch-size "
      "--inference-max-requests --inference-max-seq-length --inference-moe-disable-fused-quant-kernels "
-     "--inference-rng-tracker --inference-sampling-seed --inference-shards "
-     "--inference-use-synchronous-zmq-collectives --langrl-env-config --langrl-external-server "
-     "--langrl-inference-server-conversation-template --langrl-inference-server-type "
+     "--inference-rng-tracker --inference-sampling-seed --inference-server-conversation-template "
+     "--inference-shards --inference-type --inference-use-synchronous-zmq-collectives --langrl-env-config "
+     "--langrl-external-server --langrl-inference-server-conversation-template "
+     "--langrl-inference-server-type "
      "--mamba-inference-conv-states-dtype --mamba-inference-ssm-states-dtype --mlp-chunks-for-prefill "
      "--moe-pad-experts-for-cuda-graph-inference --nccl-all-reduce-for-prefill --refit-method "
      "--rl-calculate-intra-group-similarity --rl-consumption-granularity --rl-durable-rollout-bank "
@@ -453,24 +458,23 @@ constexpr std::array kFlagRows = std::to_array<FlagRow>({
      "--distributed-timeout-seconds-after-init --ds-fused-adam --ds-sequence-parallel-fpdt-chunk-size "
      "--dsa-kernel-backend --embedding-path --enable-autocast --enable-experimental --enable-msc --epochs "
      "--eval-global-batch-size --eval-interval --eval-iters --eval-micro-batch-size --eval-only --exclude "
-     "--experimental-attention-variant-loss-scale-func --export-kd-cfg --export-te-mcore-model "
-     "--fake-process-group --filter-warnings --finalize-model-grads-func --finetune "
-     "--flash-attention-version "
-     "--force-ds-sequence-parallel --fp4-recipe --fp8-amax-compute-algo --fp8-amax-history-len "
-     "--fp8-interval "
-     "--fp8-margin --fp8-recipe --fp8-wgrad --fsdp-all-gather-in-start-param-sync --fsdp-manual-registration "
-     "--full-validation --gdp-cutedsl-kernel --gdp-num-chunk-states-to-recompute --gdp-num-householder "
-     "--glu-linear-offset --gpu-sniff-test-interval --grad-reduce-in-fp32 --grad-scale-func --grad-sync-func "
-     "--gradient-accumulation-fusion --gradient-reduce-div-fusion --gtp-expert-remat-nccl-ub "
-     "--gtp-remat-nccl-ub "
-     "--gtp-remat-opt-in-modules --gtp-remat-reduce-scatter-with-fp32-accumulation --hidden-size-teacher "
-     "--hostfile --include --init-model-with-meta-device --kitchen-attention-backend --launcher "
-     "--layernorm-zero-centered-gamma --lazy-mpu-init --linear-conv-kernel-dim --linear-key-head-dim "
-     "--linear-num-key-heads --linear-num-value-heads --linear-value-head-dim --local-addr --local-rank "
-     "--mamba-head-dim --mamba-num-groups --mamba-num-heads --mamba-state-dim "
-     "--mamba-training-ssm-states-dtype "
-     "--manual-gc --manual-gc-eval --manual-gc-interval --master-addr --master-port "
-     "--max-seqlen-per-dp-cp-rank "
+     "--experimental-attention-variant-loss-scale-func --export-kd-cfg --export-moe-apply-probs-on-input "
+     "--export-qk-l2-norm --export-te-mcore-model --fake-process-group --filter-warnings "
+     "--finalize-model-grads-func --finetune --flash-attention-version --force-ds-sequence-parallel "
+     "--fp4-recipe "
+     "--fp8-amax-compute-algo --fp8-amax-history-len --fp8-interval --fp8-margin --fp8-recipe --fp8-wgrad "
+     "--fsdp-all-gather-in-start-param-sync --fsdp-manual-registration --full-validation "
+     "--gdp-cutedsl-kernel "
+     "--gdp-num-chunk-states-to-recompute --gdp-num-householder --glu-linear-offset "
+     "--gpu-sniff-test-interval "
+     "--grad-reduce-in-fp32 --grad-scale-func --grad-sync-func --gradient-accumulation-fusion "
+     "--gradient-reduce-div-fusion --gtp-expert-remat-nccl-ub --gtp-remat-nccl-ub --gtp-remat-opt-in-modules "
+     "--gtp-remat-reduce-scatter-with-fp32-accumulation --hidden-size-teacher --hostfile --include "
+     "--init-model-with-meta-device --kitchen-attention-backend --launcher --layernorm-zero-centered-gamma "
+     "--lazy-mpu-init --linear-conv-kernel-dim --linear-key-head-dim --linear-num-key-heads "
+     "--linear-num-value-heads --linear-value-head-dim --local-addr --local-rank --mamba-head-dim "
+     "--mamba-num-groups --mamba-num-heads --mamba-state-dim --mamba-training-ssm-states-dtype --manual-gc "
+     "--manual-gc-eval --manual-gc-interval --master-addr --master-port --max-seqlen-per-dp-cp-rank "
      "--mean-noise-span-length --megatron-fsdp-cuda-graph-mode --memory-efficient-layer-norm --memory-keys "
      "--memory-snapshot-path --mhc-init-gating-factor --mhc-num-residual-streams --mhc-recompute-layer-num "
      "--mhc-sinkhorn-iterations --microbatch-group-size-per-vp-stage --module --modules-to-filter "
@@ -512,13 +516,15 @@ constexpr std::array kFlagRows = std::to_array<FlagRow>({
      "--seed "
      "--skip-train --skip-train-iteration-range --skip-warmup --softmax-scale --standalone "
      "--start-eval-at-iter "
-     "--store-param-remainders --swin-backbone-type --sync-tp-duplicated-parameters --task --te-rng-tracker "
-     "--tee --test-mode --throughput-window-size --tile-factor --torch-fsdp2-no-reshard-after-forward "
-     "--tp-comm-bootstrap-backend --tp-comm-bulk-dgrad --tp-comm-bulk-wgrad --tp-comm-overlap-ag "
-     "--tp-comm-overlap-rs --tp-only-amax-red --trust-remote-code --use-contiguous-buffers-in-ddp "
-     "--use-cpu-initialization --use-gloo-process-groups --use-kitchen-attention --use-legacy-models "
-     "--use-mamba-mem-eff-path --use-mcore --use-mcore-models --use-one-sent-docs --use-pin-memory "
-     "--use-rope-scaling --use-same-sampling-seed-across-dp-ranks --use-te --use-te-rng-tracker "
+     "--start-step --store-param-remainders --swin-backbone-type --sync-tp-duplicated-parameters --task "
+     "--te-rng-tracker --tee --test-mode --throughput-window-size --tile-factor "
+     "--torch-fsdp2-no-reshard-after-forward --tp-comm-bootstrap-backend --tp-comm-bulk-dgrad "
+     "--tp-comm-bulk-wgrad --tp-comm-overlap-ag --tp-comm-overlap-rs --tp-only-amax-red --trust-remote-code "
+     "--use-contiguous-buffers-in-ddp --use-cpu-initialization --use-gloo-process-groups "
+     "--use-kitchen-attention "
+     "--use-legacy-models --use-mamba-mem-eff-path --use-mcore --use-mcore-models --use-one-sent-docs "
+     "--use-pin-memory --use-rope-scaling --use-same-sampling-seed-across-dp-ranks --use-te "
+     "--use-te-rng-tracker "
      "--validation-set-names --verify-integrity --window-attn-skip-freq --yarn-beta-fast --yarn-beta-slow "
      "--yarn-correction-range-round-to-int --yarn-original-max-position-embeddings "
      "--zero-contigious-gradients "
@@ -533,6 +539,7 @@ constexpr std::array kAliases = std::to_array<MegatronAlias>({
     {"--checkpoint-num-layers", "--recompute-num-layers", true},
     {"--model-parallel-size", "--tensor-model-parallel-size", true},
     {"--batch-size", "--micro-batch-size", true},
+    {"--pipe-parallel-size", "--pipeline-model-parallel-size", true},
     {"--num-key-value-heads", "--group-query-attention --num-query-groups", true},
     {"--moe-expert-parallel-size", "--expert-model-parallel-size", true},
     {"--topk", "--moe-router-topk", true},

@@ -232,7 +232,8 @@ class RunReader {
   void read_batch() {
     Recipe& r = recipe();
     r.microbatch = file_.required("--micro-batch-size");
-    run_.samples = file_.count("--global-batch-size").value_or(r.microbatch * r.data);
+    run_.samples =
+        file_.count("--global-batch-size").value_or(r.microbatch * r.data * file_.count("--gas").value_or(1));
     if (run_.samples % (r.microbatch * r.data) != 0)
       file_.fail("--global-batch-size",
                  fmt::format("found {}, allowed: a multiple of --micro-batch-size {} x dp{}", run_.samples,

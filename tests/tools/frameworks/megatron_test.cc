@@ -236,6 +236,10 @@ TEST(Megatron, SaysWhatItLeavesOutOrCannotRead) {
             "run.sh:1: --tensor-model-parallel-size: found \"$TP\", allowed: a whole number from 1 to "
             "1048576; the file "
             "gives this variable of the shell no plain value");
+  EXPECT_EQ(
+      refused("--micro-batch-size $2"),
+      "run.sh:1: --micro-batch-size: found \"$2\", allowed: a whole number from 1 to 1048576; the script is "
+      "given it as an argument");
   EXPECT_EQ(refused("--global-batch-size 12"),
             "run.sh:1: --global-batch-size: found 12, allowed: a multiple of --micro-batch-size 1 x dp8");
   EXPECT_EQ(refused("--optimizer soap"),
@@ -302,7 +306,7 @@ TEST(Megatron, FlagsAreKnownOnce) {
   EXPECT_TRUE(asks_for(*told, "local"));
 }
 
-// Of forks and earlier versions.
+// Names of forks and of earlier versions.
 TEST(Megatron, OlderNamesMeanTodays) {
   const MegatronRun run = run_of_text(
       kUsualArguments +
@@ -316,6 +320,7 @@ TEST(Megatron, OlderNamesMeanTodays) {
             "run.sh:1: --cpu-optimizer: optimizer state moved to the host can't be expressed");
   EXPECT_EQ(refusal([] { run_of_text(kUsualArguments + "--model-parallel-size two", 8); }),
             "run.sh:1: --model-parallel-size: found \"two\", allowed: a whole number from 1 to 1048576");
+  EXPECT_EQ(run_of_text(kUsualArguments + "--pipe-parallel-size 2 --gas 6", 8).samples, 24);
   EXPECT_EQ(run_of_text(kUsualArguments + "--use-megatron-fsdp", 8).recipe.str(), "dp8,mbs1,zero3");
   EXPECT_EQ(run_of_text(kUsualArguments + "--use-custom-fsdp", 8).recipe.str(), "dp8,mbs1");
 }
