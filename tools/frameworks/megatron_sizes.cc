@@ -166,8 +166,11 @@ class SizesReader {
         if (name.find(known.name) != std::string::npos) return known.words;
       }
     }
-    const bool merges = given("--merge-file");  // which are of GPT-2's tokenizer
-    const std::string type = file_.text("--tokenizer-type").value_or(merges ? "GPT2BPETokenizer" : "");
+    // Programs for BERT and T5 have a tokenizer of their own, and merges are of GPT-2's.
+    const std::string usual = is_bert(file_) || is_t5(file_) ? "BertWordPieceLowerCase"
+                              : given("--merge-file")        ? "GPT2BPETokenizer"
+                                                             : "";
+    const std::string type = file_.text("--tokenizer-type").value_or(usual);
     for (const KnownTokenizer& known : kTokenizerTypes) {
       if (type == known.name) return known.words;
     }
@@ -299,7 +302,8 @@ class SizesReader {
     const double dropout = file_.rate("--hidden-dropout").value_or(kUsualDropout);
     if (const auto scores = file_.rate("--attention-dropout"); scores && *scores > 0)
       leave_out("--attention-dropout", "no scores are dropped");
-    const std::string norm = file_.text("--normalization").value_or("LayerNorm");
+    std::string norm = file_.text("--normalization").value_or("LayerNorm");
+    if (norm == "rmsnorm") norm = "RMSNorm";  // as DeepSpeed's fork writes it
     if (s.gated && s.alibi) {
       leave_out("--position-embedding-type", "ALiBi is taken as rope with gated parts");
       s.alibi = false;

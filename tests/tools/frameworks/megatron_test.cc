@@ -406,6 +406,11 @@ TEST(Megatron, KnowsTokenizers) {
   EXPECT_EQ(words_with("--tokenizer-type HuggingFaceTokenizer --tokenizer-model meta-llama/Llama-3.1-8B"),
             128256);
   EXPECT_EQ(words_with("--tokenizer-type NullTokenizer --vocab-size 100"), 101);
+  const MegatronRun bert = run_of_text(
+      "python pretrain_bert.py --num-layers 24 --hidden-size 1024 --num-attention-heads 16 --seq-length 512 "
+      "--micro-batch-size 1 --make-vocab-size-divisible-by 1",
+      8);
+  EXPECT_EQ(bert.model, "bert-large");
 }
 
 TEST(Megatron, ReadsOtherProgramsAsWhatTheyTrain) {
