@@ -65,10 +65,11 @@ ImportedRun imported_run_of(const Arguments& a) {
   if (!a.has("topology"))
     throw UsageError("import: --topology is missing: a plan needs the devices that it runs on");
   if (a.has("output")) require_writable(a.text("output"));
-  const MegatronFile file = MegatronFile::load(a.operands()[1]);
   const Framework& framework = framework_named("megatron");
   Topology topology = topology_of(a, a.text("topology"));
   const auto devices = static_cast<std::int64_t>(topology.num_devices());
+  const auto hosts = static_cast<std::int64_t>(topology.num_nodes());
+  const MegatronFile file = MegatronFile::load(a.operands()[1], {devices, devices / hosts});
   MegatronRun run = megatron_run(file, devices);
   run.model = model_kept_by(framework, run.model);
   if (const auto launched = devices_of_launch(file); launched && *launched != devices)

@@ -28,6 +28,9 @@ std::optional<DecoderNetwork> network_of(const ZooModel& model) {
   return std::nullopt;
 }
 
+// The only one with slopes. Its sizes are written, and not read, as no export has a setting for them.
+bool has_slopes(const ZooModel& model) { return model.name.starts_with("bloom"); }
+
 bool has_head_norm(const ZooModel& model) { return model.name.starts_with("qwen3"); }
 
 struct OpenedDecoder {
@@ -120,11 +123,48 @@ std::optional<std::string> value_for(const ZooOption& option, const DecoderSizes
 }
 
 bool suits_sizes(const ZooModel& model, const DecoderSizes& s) {
+  if (s.alibi || has_slopes(model)) return s.alibi && has_slopes(model);
   const std::optional<DecoderNetwork> network = network_of(model);
   if (!network || has_head_norm(model) != s.head_norm) return false;
   if (*network == DecoderNetwork::Latent) return s.latent.has_value();
   if (s.latent || s.gated == (*network == DecoderNetwork::Gpt)) return false;
   return *network == DecoderNetwork::Gpt || (*network == DecoderNetwork::Experts) == s.experts.has_value();
+}
+
+std::optional<std::string> value_for(const ZooOption& option, const EncoderSizes& s) {
+  const auto number = [](std::int64_t value) { return fmt::format("{}", value); };
+  const std::string& key = option.key;
+  if (key == "dtype") return std::string(name_of(s.type));
+  if (key == "sequence") return number(s.sequence);
+  if (key == "target") return number(s.target);
+  if (key == "layers") return number(s.layers);
+  if (key == "hidden") return number(s.hidden);
+  if (key == "heads") return number(s.heads);
+  if (key == "head_width") return number(s.head_width);
+  if (key == "ffn") return number(option.default_value == "0" && s.ffn == 4 * s.hidden ? 0 : s.ffn);
+  if (key == "vocab") return number(s.vocabulary);
+  if (key == "positions") return number(s.positions);
+  if (key == "dropout") return fmt::format("{}", s.dropout);
+  if (key == "attention") return s.writes_scores ? "scores" : "fused";
+  return std::nullopt;
+}
+
+// The shortest text of the models that suit.
+template <typename Sizes, typename Suits>
+std::string shortest_text(const Sizes& sizes, const Suits& suits) {
+  std::optional<std::string> shortest;
+  for (const ZooModel& model : zoo_models()) {
+    if (!suits(model)) continue;
+    std::string assignments;
+    for (const ZooOption& option : model.options) {
+      const std::optional<std::string> value = value_for(option, sizes);
+      if (value) assignments += fmt::format("{}{}={}", assignments.empty() ? "" : ",", option.key, *value);
+    }
+    const std::string text = ZooValues(model.name, model.options, assignments).name();
+    if (!shortest || text.size() < shortest->size()) shortest = text;
+  }
+  if (!shortest) throw InputError("the zoo has no such model: see \"pipesim models\"");
+  return *shortest;
 }
 
 }  // namespace
@@ -159,19 +199,14 @@ DecoderSizes decoder_sizes(const std::string& model) {
 }
 
 std::string zoo_text(const DecoderSizes& sizes) {
-  std::optional<std::string> shortest;
-  for (const ZooModel& model : zoo_models()) {
-    if (!suits_sizes(model, sizes)) continue;
-    std::string assignments;
-    for (const ZooOption& option : model.options) {
-      const std::optional<std::string> value = value_for(option, sizes);
-      if (value) assignments += fmt::format("{}{}={}", assignments.empty() ? "" : ",", option.key, *value);
-    }
-    const std::string text = ZooValues(model.name, model.options, assignments).name();
-    if (!shortest || text.size() < shortest->size()) shortest = text;
-  }
-  if (!shortest) throw InputError("the zoo has no such decoder: see \"pipesim models\"");
-  return *shortest;
+  return shortest_text(sizes, [&](const ZooModel& model) { return suits_sizes(model, sizes); });
+}
+
+std::string zoo_text(const EncoderSizes& sizes) {
+  return shortest_text(sizes, [&](const ZooModel& model) {
+    return sizes.target > 0 ? takes_option(model, "target") && model.name.starts_with("t5")
+                            : takes_option(model, "objective") && model.name.starts_with("bert");
+  });
 }
 
 std::int64_t token_groups(const std::string& model) {

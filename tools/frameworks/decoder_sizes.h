@@ -36,6 +36,7 @@ struct DecoderSizes {
   std::int64_t sequence = 0, layers = 0, hidden = 0, heads = 0, kv_heads = 0, head_width = 0;
   std::int64_t ffn = 0, vocabulary = 0;
   std::int64_t positions = 0;  ///< rows of a table of learned positions; 0: they are rotary
+  bool alibi = false;          ///< positions are slopes by distance in attention, as in BLOOM
   Biases biases = Biases::None;
   bool tied = false;           ///< the projection to words has the embedding's weight
   bool writes_scores = false;  ///< attention is no single kernel
@@ -45,11 +46,22 @@ struct DecoderSizes {
   bool operator==(const DecoderSizes&) const = default;
 };
 
+/// The sizes of an encoder such as BERT, or of an encoder with a decoder such as T5.
+struct EncoderSizes {
+  DataType type = DataType::Float32;
+  std::int64_t sequence = 0, target = 0;  ///< of a decoder; 0: there is none
+  std::int64_t layers = 0, hidden = 0, heads = 0, head_width = 0, ffn = 0, vocabulary = 0, positions = 0;
+  bool writes_scores = false;
+  double dropout = 0;
+};
+
 /// The sizes of a model's text, as open_model() takes it. InputError when it is no decoder of the zoo.
 DecoderSizes decoder_sizes(const std::string& model);
 
 /// The shortest text of a zoo model with these sizes, without its batch. InputError when the zoo has none.
 std::string zoo_text(const DecoderSizes& sizes);
+
+std::string zoo_text(const EncoderSizes& sizes);
 
 /// Groups of a sample's tokens that experts take by themselves: the option token_groups, 1 where the model
 /// has none.

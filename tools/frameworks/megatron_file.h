@@ -7,17 +7,21 @@
 #include <string_view>
 #include <vector>
 
+#include "tools/frameworks/shell_script.h"
+
 namespace pipesim {
 
-/// The arguments of Megatron-LM that stand in a file: alone, in a shell script that launches a run, or as
-/// `--flag: value` in YAML. Words after a flag, up to the next one, are its values. Of a flag that stands
-/// there twice the last counts. Of shell scripts, comments, quotes, lines continued by a backslash and
-/// variables with plain values are understood; nothing is run.
+/// The arguments of Megatron-LM that stand in a file: alone, in a shell script that launches a run (see
+/// ShellScript), or as `--flag: value` in YAML. Words after a flag, up to the next one, are its values. Of a
+/// flag that stands there twice the last counts. Older names of flags mean today's.
 class MegatronFile {
  public:
-  /// `source`: the file's name, for messages. InputError when no argument stands there, or a quote is open.
-  static MegatronFile parse(std::string_view text, const std::string& source);
-  static MegatronFile load(const std::string& path);
+  /// `source`: the file's name, for messages. InputError when no argument stands there, a quote is open, or
+  /// the file is of another tool.
+  /// `machine`: what scripts are told of the devices that they will run on.
+  static MegatronFile parse(std::string_view text, const std::string& source,
+                            const ShellMachine& machine = {});
+  static MegatronFile load(const std::string& path, const ShellMachine& machine = {});
 
   /// Whether the flag is there; not as `--flag: false`.
   [[nodiscard]] bool given(std::string_view flag) const;
@@ -34,16 +38,40 @@ class MegatronFile {
   [[noreturn]] void fail(std::string_view flag, const std::string& message) const;
   [[nodiscard]] const std::string& source() const { return source_; }
 
+  /// The program that is launched, as "pretrain_gpt.py"; "": the arguments stand alone.
+  [[nodiscard]] const std::string& program() const { return program_; }
+  /// A value of what launches it, as --nproc-per-node of torchrun.
+  [[nodiscard]] std::optional<std::string> launch_text(std::string_view flag) const;
+  /// The flags that are given, as they are written, in the order of the file.
+  [[nodiscard]] std::vector<std::string> flags() const;
+  /// Today's name of a flag as it is written.
+  [[nodiscard]] static std::string modern(const std::string& flag);
+  /// "line 12: …": what had to be assumed to read the file.
+  [[nodiscard]] const std::vector<std::string>& notes() const { return notes_; }
+  /// The text of a file that the script writes, or that stands beside it.
+  [[nodiscard]] std::optional<std::string> file_named(const std::string& name) const;
+
  private:
-  [[nodiscard]] std::optional<double> number(std::string_view flag) const;
   struct Given {
-    std::size_t line = 0;
+    std::string place;    ///< FILE:LINE
+    std::string written;  ///< the flag
     std::vector<std::string> values;
   };
+  using Arguments = std::map<std::string, Given, std::less<>>;
+
+  void read_script(std::string_view text, const ShellMachine& machine);
+  void read_words(const std::vector<ShellWord>& words, Arguments& to);
+  void read_yaml(std::string_view text);
+  void add(const ShellWord& word, const std::string& flag, std::vector<std::string> values, Arguments& to);
+  [[noreturn]] void fail_without_arguments() const;
+  [[noreturn]] void fail_without_launch(const ShellScript& script) const;
+  [[nodiscard]] std::optional<double> number(std::string_view flag) const;
   [[nodiscard]] const Given* find(std::string_view flag) const;
 
-  std::string source_;
-  std::map<std::string, Given, std::less<>> given_;
+  std::string source_, program_;
+  Arguments given_, launch_;
+  std::vector<std::string> order_, notes_, missing_;
+  std::map<std::string, std::string> written_;
 };
 
 }  // namespace pipesim

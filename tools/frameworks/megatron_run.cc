@@ -6,56 +6,29 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <string_view>
 
 #include "search/recipes/recipe_model.h"
 #include "sim/base/errors.h"
+#include "sim/base/suggest.h"
 #include "tools/frameworks/decoder_sizes.h"
+#include "tools/frameworks/megatron_flags.h"
 #include "tools/frameworks/megatron_sizes.h"
 
 namespace pipesim {
 namespace {
-
-// Arguments for what pipesim has no model of.
-struct MegatronFlag {
-  std::string_view flag, what;
-};
-constexpr std::array kMegatronUnexpressed = std::to_array<MegatronFlag>({
-    {"--fp4-format", "4-bit types"},
-    {"--mtp-num-layers", "prediction of further tokens"},
-    {"--hybrid-override-pattern", "hybrid models"},
-    {"--heterogeneous-layers-config-path", "layers that differ"},
-    {"--encoder-num-layers", "encoders"},
-    {"--window-size", "attention within a window"},
-    {"--cpu-offloading-num-layers", "activations moved to the host"},
-    {"--optimizer-cpu-offload", "optimizer state moved to the host"},
-    {"--use-torch-fsdp2", "PyTorch's FSDP within Megatron-LM"},
-    {"--squared-relu", "feed-forward parts with a squared relu"},
-    {"--quick-geglu", "feed-forward parts gated by GELU"},
-});
-
-// What a run does that is not simulated: it is told, and the plan goes without.
-constexpr std::array kMegatronLeftOut = std::to_array<MegatronFlag>({
-    {"--overlap-moe-expert-parallel-comm", "tokens on their way to experts wait for no other batch"},
-    {"--delay-wgrad-compute", "gradients of weights are made with those of inputs"},
-    {"--defer-embedding-wgrad-compute", "gradients of the projection are made with the others"},
-    {"--moe-shared-expert-overlap", "shared experts are computed in turn"},
-    {"--cross-entropy-loss-fusion", "the loss is a kernel of its own"},
-    {"--use-precision-aware-optimizer", "the optimizer's state is in float32"},
-});
 
 class RunReader {
  public:
   RunReader(const MegatronFile& file, std::int64_t devices) : file_(file), devices_(devices) {}
 
   MegatronRun read() {
-    for (const MegatronFlag& u : kMegatronUnexpressed) {
-      if (given(u.flag)) file_.fail(u.flag, fmt::format("{} can't be expressed", u.what));
-    }
-    for (const MegatronFlag& u : kMegatronLeftOut) {
-      if (given(u.flag)) leave_out(u.flag, std::string(u.what));
-    }
+    run_.left_out = file_.notes();
+    read_program();
+    read_flags();
+    read_deepspeed();
     read_degrees();
     sizes_ = megatron_sizes(file_, recipe().tensor, run_.left_out);
     read_batch();
@@ -63,7 +36,7 @@ class RunReader {
     read_sharding();
     read_recompute();
     read_optimizer();
-    run_.model = zoo_text(sizes_);
+    run_.model = text_of_model();
     if (sizes_.experts && recipe().context * sequence_parts() > 1)
       run_.model += fmt::format("{}token_groups={}", run_.model.find(':') == std::string::npos ? ":" : ",",
                                 recipe().context * sequence_parts());
@@ -80,10 +53,129 @@ class RunReader {
     return run_.recipe.sequence_parallel ? run_.recipe.tensor : 1;
   }
 
+  // Programs that train something else are named. Of unknown ones, most arguments must be Megatron-LM's.
+  void read_program() {
+    const std::string& name = file_.program();
+    if (name.empty()) return;
+    if (const auto task = file_.text("--task"); task && name == "main.py") return read_task(*task);
+    const MegatronProgram* const program = megatron_program(name);
+    if (program != nullptr) {
+      if (!program->what.empty())
+        throw InputError(fmt::format("{}: {}: {} can't be expressed", file_.source(), name, program->what));
+      if (name.find("prefix_lm") != std::string::npos)
+        leave_out(name, "attention is causal within prefixes, too");
+      return;
+    }
+    const std::vector<std::string> flags = file_.flags();
+    const auto known = std::ranges::count_if(
+        flags, [](const std::string& flag) { return megatron_flag(MegatronFile::modern(flag)) != nullptr; });
+    if (static_cast<std::size_t>(known) * 2 < flags.size())
+      throw InputError(
+          fmt::format("{}: starts {}, which is no program of Megatron-LM, allowed: a script that "
+                      "trains with Megatron-LM",
+                      file_.source(), name));
+    leave_out(name, "is taken as pretrain_gpt.py");
+  }
+
+  // Tasks of BERT are trained with a head for classes.
+  void read_task(const std::string& task) {
+    if (!is_bert(file_)) file_.fail("--task", fmt::format("{} is no training of a model alone", task));
+    leave_out("--task", task + ": a head for masked words is taken in place of one for classes");
+  }
+
+  void read_flags() {
+    for (const std::string& flag : file_.flags()) {
+      const std::string modern = MegatronFile::modern(flag);
+      if (!given(modern)) continue;
+      const MegatronFlag* const known = megatron_flag(modern);
+      if (known == nullptr) {
+        leave_out(flag, fmt::format("no version of Megatron-LM has it, so it is left out{}",
+                                    did_you_mean(flag, megatron_flag_names())));
+        continue;
+      }
+      if (known->effect != FlagEffect::NotModelled && known->effect != FlagEffect::Refused) continue;
+      if (!asks_for(*known, *file_.text(modern))) continue;
+      if (known->effect == FlagEffect::Refused)
+        file_.fail(modern, fmt::format("{} can't be expressed", known->what));
+      leave_out(flag, std::string(known->what));
+    }
+    if (given("--no-gradient-accumulation-fusion") && !given("--use-megatron-fsdp"))  // which goes without
+      leave_out("--no-gradient-accumulation-fusion", "kernels are fused as usual");
+    const std::string dispatcher = file_.text("--moe-token-dispatcher-type").value_or("alltoall");
+    if (dispatcher != "alltoall" && dispatcher != "alltoall_seq")
+      leave_out("--moe-token-dispatcher-type", dispatcher + " exchanges tokens as alltoall does");
+  }
+
+  // What stands in DeepSpeed's own configuration alone.
+  void read_deepspeed() {
+    if (!given("--deepspeed")) return;
+    const std::string name = file_.text("--deepspeed-config").value_or("");
+    zero_stage_ = file_.count("--zero-stage", 0);
+    const std::optional<std::string> text = file_.file_named(name);
+    if (!text) {
+      if (!zero_stage_) leave_out("--deepspeed-config", "is not there, so no state is sharded");
+      return;
+    }
+    const auto json = nlohmann::json::parse(*text, nullptr, false, true);
+    if (!json.is_object()) {
+      leave_out("--deepspeed-config", "holds variables or is no JSON, so it is not read");
+      return;
+    }
+    const auto zero = json.value("zero_optimization", nlohmann::json::object());
+    if (!zero.is_object()) return;
+    if (!zero_stage_ && zero.contains("stage") && zero["stage"].is_number_integer())
+      zero_stage_ = zero["stage"].get<std::int64_t>();
+    for (const char* key : {"offload_optimizer", "offload_param", "cpu_offload"}) {
+      const auto offload = zero.value(key, nlohmann::json());
+      const bool asks = offload.is_object() ? offload.value("device", std::string("none")) != "none"
+                                            : offload.is_boolean() && offload.get<bool>();
+      if (asks)
+        file_.fail("--deepspeed-config", fmt::format("{}: state moved to the host can't be expressed", key));
+    }
+  }
+
+  // BERT and T5 are networks of their own.
+  std::string text_of_model() {
+    const bool bert = is_bert(file_), t5 = is_t5(file_);
+    if (!bert && !t5) return zoo_text(sizes_);
+    EncoderSizes e{.type = sizes_.type, .sequence = sizes_.sequence, .layers = sizes_.layers};
+    e.hidden = sizes_.hidden;
+    e.heads = sizes_.heads;
+    e.head_width = sizes_.head_width;
+    e.ffn = sizes_.ffn;
+    e.vocabulary = sizes_.vocabulary;
+    e.positions = std::max(sizes_.positions, sizes_.sequence);
+    e.writes_scores = sizes_.writes_scores;
+    e.dropout = sizes_.dropout;
+    if (sizes_.gated || sizes_.experts || sizes_.latent || sizes_.alibi || sizes_.kv_heads != sizes_.heads)
+      throw InputError(
+          fmt::format("{}: {} with gated parts, experts, ALiBi or grouped heads can't be expressed",
+                      file_.source(), bert ? "BERT" : "T5"));
+    if (t5) {
+      e.target = file_.count("--decoder-seq-length").value_or(e.sequence);
+      if (file_.count("--decoder-num-layers").value_or(e.layers) != e.layers)
+        file_.fail("--decoder-num-layers",
+                   fmt::format("found {}, allowed: as many as the encoder's layers, {}",
+                               *file_.count("--decoder-num-layers"), e.layers));
+      if (recipe().pipeline > 1)
+        file_.fail("--pipeline-model-parallel-size",
+                   "pipelines of an encoder and a decoder can't be expressed");
+      leave_out("--position-embedding-type", "positions are biases by distance, as in T5");
+    }
+    if (bert)
+      leave_out(file_.program().empty() ? "--tokenizer-type" : file_.program(),
+                "norms stand behind sums as in BERT's paper, and words alone are predicted");
+    return zoo_text(e);
+  }
+
   void read_degrees() {
     Recipe& r = recipe();
     r.tensor = file_.count("--tensor-model-parallel-size").value_or(1);
     r.context = file_.count("--context-parallel-size").value_or(1);
+    if (const auto parts = file_.count("--ds-sequence-parallel-size"); parts && *parts > 1) {
+      r.context = *parts;
+      r.ulysses = *parts;
+    }
     r.pipeline = file_.count("--pipeline-model-parallel-size").value_or(1);
     r.expert = file_.count("--expert-model-parallel-size").value_or(1);
     if (const auto features = file_.count("--expert-tensor-parallel-size"); features && *features != r.tensor)
@@ -99,7 +191,7 @@ class RunReader {
     if (r.tensor > 1 && given("--tp-comm-overlap")) r.tensor_overlap = true;
     if (given("--use-tp-pp-dp-mapping"))
       r.order = {MeshAxis::Tensor, MeshAxis::Context, MeshAxis::Expert, MeshAxis::Pipeline, MeshAxis::Data};
-    if (r.context > 1) read_context();
+    if (r.context > 1 && r.ulysses <= 1) read_context();
     if (r.data * r.context > 1 && !given("--use-megatron-fsdp")) read_reduction();
   }
 
@@ -136,7 +228,8 @@ class RunReader {
   void read_batch() {
     Recipe& r = recipe();
     r.microbatch = file_.required("--micro-batch-size");
-    run_.samples = file_.count("--global-batch-size").value_or(r.microbatch * r.data);
+    run_.samples =
+        file_.count("--global-batch-size").value_or(r.microbatch * r.data * file_.count("--gas").value_or(1));
     if (run_.samples % (r.microbatch * r.data) != 0)
       file_.fail("--global-batch-size",
                  fmt::format("found {}, allowed: a multiple of --micro-batch-size {} x dp{}", run_.samples,
@@ -147,6 +240,7 @@ class RunReader {
     Recipe& r = recipe();
     if (const auto layout = file_.text("--pipeline-model-parallel-layout")) return read_layout(*layout);
     if (r.pipeline == 1) return;
+    if (given("--deepspeed")) return read_balanced_stages();
     const std::int64_t embedding = given("--account-for-embedding-in-pipeline-split") ? 1 : 0;
     const std::int64_t loss = given("--account-for-loss-in-pipeline-split") ? 1 : 0;
     const std::int64_t places = sizes_.layers + embedding + loss;
@@ -179,6 +273,24 @@ class RunReader {
     if (loss > 0) r.last = places / r.pipeline - loss;
   }
 
+  // DeepSpeed fills stage after stage up to the share of the largest. Embeddings count as layers where the
+  // method names them.
+  void read_balanced_stages() {
+    Recipe& r = recipe();
+    const std::string method = file_.text("--pp-partition-method").value_or("type:transformer");
+    if (method.find("type:") == std::string::npos)
+      leave_out("--pp-partition-method", method + ": stages have as many layers each as can be");
+    const std::int64_t ends = method.find("embedding") == std::string::npos ? 0 : 1;
+    const std::int64_t places = sizes_.layers + 2 * ends, most = (places + r.pipeline - 1) / r.pipeline;
+    std::vector<std::int64_t> stages;
+    for (std::int64_t begin = 0; std::ssize(stages) < r.pipeline; begin += most) {
+      const std::int64_t end = std::min(begin + most, places);
+      const std::int64_t layers = std::min(end, ends + sizes_.layers) - std::max(begin, ends);
+      stages.push_back(std::max(layers, std::int64_t{0}));
+    }
+    take_stages(stages, file_.given("--pp-partition-method") ? "--pp-partition-method" : "--num-layers");
+  }
+
   // "E|(t|)*3,m|m||L": layers of each stage.
   [[nodiscard]] std::vector<std::int64_t> stages_of(const std::string& layout) const {
     std::string flat;
@@ -192,7 +304,7 @@ class RunReader {
         stages.push_back(0);
       } else if (c == 't') {
         ++stages.back();
-      } else if (c != 'E' && c != 'L') {
+      } else if (c != 'E' && c != 'L' && !(c == 'm' && given("--mtp-num-layers"))) {
         refuse_layout(layout);
       }
     }
@@ -241,6 +353,11 @@ class RunReader {
       file_.fail("--pipeline-model-parallel-layout",
                  fmt::format("found {} stages, allowed: a multiple of pp{}", number, r.pipeline));
     r.chunks = number / r.pipeline;
+    take_stages(stages, "--pipeline-model-parallel-layout");
+  }
+
+  void take_stages(const std::vector<std::int64_t>& stages, std::string_view flag) {
+    Recipe& r = recipe();
     if (divide_layers(r, sizes_.layers).layers == stages) return;
     std::int64_t first = 0, last = 0;
     for (std::size_t s = 0; s < stages.size(); s += static_cast<std::size_t>(r.pipeline)) {
@@ -259,18 +376,26 @@ class RunReader {
     r.layers = std::move(of_group);
     if (divide_layers(r, sizes_.layers).layers != stages)
       file_.fail(
-          "--pipeline-model-parallel-layout",
-          fmt::format("found stages of {} layers, allowed: on each group of devices, as many in all of "
-                      "its stages, or one less in the last ones",
-                      fmt::join(stages, ", ")));
+          flag, fmt::format("found stages of {} layers, allowed: on each group of devices, as many in all of "
+                            "its stages, or one less in the last ones",
+                            fmt::join(stages, ", ")));
   }
 
   void read_sharding() {
     StateSharding& s = recipe().state_sharding;
     using Kind = StateSharding::Kind;
     if (given("--use-distributed-optimizer")) s.kind = Kind::Optimizer;
+    if (given("--deepspeed")) s.kind = deepspeed_kind();
+    if (given("--use-torch-fsdp2")) {
+      s.kind = Kind::Weights;
+      leave_out("--use-torch-fsdp2", "weights are gathered as by Megatron-LM's own FSDP");
+    }
     if (given("--use-megatron-fsdp")) {
-      const std::string strategy = file_.text("--data-parallel-sharding-strategy").value_or("no_shard");
+      // Its first name, --use-custom-fsdp, is of versions that sharded nothing unless asked to.
+      const std::vector<std::string> flags = file_.flags();
+      const bool first = std::ranges::find(flags, "--use-custom-fsdp") != flags.end();
+      const std::string strategy =
+          file_.text("--data-parallel-sharding-strategy").value_or(first ? "no_shard" : "optim_grads_params");
       constexpr std::array<std::string_view, 4> kStrategies{"no_shard", "optim", "optim_grads",
                                                             "optim_grads_params"};
       const auto known = std::ranges::find(kStrategies, strategy);
@@ -287,6 +412,15 @@ class RunReader {
       file_.fail("--num-distributed-optimizer-instances",
                  fmt::format("found {}, allowed: a divisor of the {} copies of a weight", instances, copies));
     if (instances > 1) s.group = static_cast<std::int32_t>(copies / instances);
+  }
+
+  // With bfloat16, its optimizer shards its state without a stage as well.
+  [[nodiscard]] StateSharding::Kind deepspeed_kind() const {
+    constexpr std::int64_t kStages = 3;
+    const std::int64_t stage = zero_stage_.value_or(0);
+    if (stage > kStages) file_.fail("--zero-stage", fmt::format("found {}, allowed: 0, 1, 2, 3", stage));
+    if (stage == 0 && sizes_.type == DataType::BFloat16) return StateSharding::Kind::Optimizer;
+    return static_cast<StateSharding::Kind>(stage);
   }
 
   void read_recompute() {
@@ -324,8 +458,11 @@ class RunReader {
     if (name == "sgd") {
       const bool momentum = file_.rate("--sgd-momentum").value_or(kUsualMomentum) > 0;
       run_.optimizer = momentum ? Optimizer::Momentum : Optimizer::Sgd;
+    } else if (name.ends_with("muon") || name == "lion") {
+      run_.optimizer = Optimizer::Momentum;
+      leave_out("--optimizer", name + " is taken as sgd with momentum: its own products are missing");
     } else if (name != "adam") {
-      file_.fail("--optimizer", fmt::format("found \"{}\", allowed: adam, sgd", name));
+      file_.fail("--optimizer", fmt::format("found \"{}\", allowed: adam, sgd, muon, lion", name));
     }
     if (sizes_.type == DataType::BFloat16 && given("--grad-reduce-in-bf16"))
       run_.gradient_type = DataType::BFloat16;
@@ -335,6 +472,7 @@ class RunReader {
 
   const MegatronFile& file_;
   std::int64_t devices_;
+  std::optional<std::int64_t> zero_stage_;
   DecoderSizes sizes_;
   MegatronRun run_;
 };
@@ -346,12 +484,23 @@ MegatronRun megatron_run(const MegatronFile& file, std::int64_t devices) {
 }
 
 std::optional<std::int64_t> devices_of_launch(const MegatronFile& file) {
-  const auto plain = [&](std::string_view flag) {
-    const auto text = file.text(flag);
-    return text && !text->empty() && std::ranges::all_of(*text, [](char c) { return c >= '0' && c <= '9'; });
+  // Nothing: the flag has no plain number. 0: it is not given.
+  const auto number = [&](std::string_view flag) -> std::optional<std::int64_t> {
+    const std::optional<std::string> text = file.launch_text(flag);
+    if (!text) return 0;
+    std::int64_t value = 0;
+    constexpr std::int64_t kMost = 1 << 20;
+    const char* const end = text->data() + text->size();
+    const auto [stopped, error] = std::from_chars(text->data(), end, value);
+    const bool plain = error == std::errc() && stopped == end && value > 0 && value <= kMost;
+    return plain ? std::optional(value) : std::nullopt;
   };
-  if (!plain("--nproc-per-node") || (file.given("--nnodes") && !plain("--nnodes"))) return std::nullopt;
-  return *file.count("--nproc-per-node") * file.count("--nnodes").value_or(1);
+  const auto each = number("--nproc-per-node"), nodes = number("--nnodes");
+  const auto gpus = number("--num-gpus"), hosts = number("--num-nodes");
+  if (!each || !nodes || !gpus || !hosts) return std::nullopt;
+  const std::int64_t of_a_node = *each > 0 ? *each : *gpus;
+  if (of_a_node == 0) return std::nullopt;
+  return of_a_node * std::max({*nodes, *hosts, std::int64_t{1}});
 }
 
 }  // namespace pipesim

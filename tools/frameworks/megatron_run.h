@@ -20,12 +20,13 @@ struct MegatronRun {
   std::vector<std::string> left_out;  ///< "--tp-comm-overlap: products and …": what is taken otherwise
 };
 
-/// Reads model, parallelism and batch; arguments that decide nothing here (data, learning rates, checkpoints)
-/// are not looked at. `devices`: of the run. InputError when something is missing, contradicts itself, or
-/// pipesim can't express it.
+/// Reads model, parallelism and batch. Each argument is read, or is known to change neither time nor memory,
+/// or is told in `left_out`, as are those that no version of Megatron-LM has. `devices`: of the run.
+/// InputError when something is missing, contradicts itself, or pipesim can't express it.
 MegatronRun megatron_run(const MegatronFile& file, std::int64_t devices);
 
-/// Devices that the file's call of torchrun starts; nothing where it has none with plain numbers.
+/// Devices that the file's call of torchrun or deepspeed starts; nothing where it has none with plain
+/// numbers.
 std::optional<std::int64_t> devices_of_launch(const MegatronFile& file);
 
 }  // namespace pipesim

@@ -3,10 +3,43 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <optional>
 #include <string_view>
 
 namespace pipesim {
 namespace {
+
+// Words of tokenizers, by a part of their names or those of their models.
+struct KnownTokenizer {
+  std::string_view name;
+  std::int64_t words;
+};
+constexpr std::array kTokenizers = std::to_array<KnownTokenizer>({
+    {"byte-level-bpe-tokenizer-no-norm-250k", 250680},  // BLOOM's
+    {"bigscience/bloom", 250680},
+    {"bigscience/tokenizer", 250680},
+    {"google/mt5", 250100},
+    {"t5-small", 32100},
+    {"oscar-13-languages", 250000},
+    {"mistral", 32000},
+    {"mixtral", 32000},
+    {"llama-2", 32000},
+    {"llama2", 32000},
+    {"llama-3", 128256},
+    {"llama3", 128256},
+    {"qwen", 151936},
+    {"deepseek", 129280},
+    {"gpt2", 50257},
+});
+constexpr std::array kTokenizerTypes = std::to_array<KnownTokenizer>({
+    {"GPT2BPETokenizer", 50257},
+    {"BertWordPieceLowerCase", 30522},
+    {"BertWordPieceCase", 28996},
+    {"Llama2Tokenizer", 32000},
+});
 
 class SizesReader {
  public:
@@ -15,11 +48,14 @@ class SizesReader {
 
   DecoderSizes read() {
     DecoderSizes& s = sizes_;
-    s.layers = file_.required("--num-layers");
+    s.layers = is_t5(file_) && !given("--num-layers") ? file_.required("--encoder-num-layers")
+                                                      : file_.required("--num-layers");
     s.hidden = file_.required("--hidden-size");
     s.heads = file_.required("--num-attention-heads");
-    s.sequence = file_.required("--seq-length");
-    s.gated = given("--swiglu");
+    s.sequence = given("--seq-length") || !given("--encoder-seq-length")
+                     ? file_.required("--seq-length")
+                     : file_.required("--encoder-seq-length");
+    read_gates();
     s.type = given("--bf16") ? DataType::BFloat16 : given("--fp16") ? DataType::Float16 : DataType::Float32;
     s.float8 = given("--fp8-format");
     s.head_width = file_.count("--kv-channels").value_or(0);
@@ -31,12 +67,12 @@ class SizesReader {
     s.kv_heads = given("--group-query-attention") ? file_.count("--num-query-groups").value_or(1) : s.heads;
     // SwiGLU has three products where GELU has two: two thirds of the width, in multiples of 64.
     constexpr std::int64_t kMultiple = 64;
-    const std::int64_t usual = s.gated ? 4 * s.hidden * 2 / 3 / kMultiple * kMultiple : 4 * s.hidden;
+    const bool two_thirds = given("--swiglu") && !given("--deepspeed");
+    const std::int64_t usual = two_thirds ? 4 * s.hidden * 2 / 3 / kMultiple * kMultiple : 4 * s.hidden;
     s.ffn = file_.count("--ffn-hidden-size").value_or(usual);
     s.head_norm = given("--qk-layernorm");
     s.tied = !given("--untie-embeddings-and-output-weights");
-    const std::string backend = file_.text("--attention-backend").value_or("auto");
-    s.writes_scores = backend == "unfused" || backend == "local";
+    read_attention();
     read_positions();
     read_biases();
     read_vocabulary();
@@ -52,16 +88,42 @@ class SizesReader {
     left_out_.push_back(fmt::format("{}: {}", flag, what));
   }
 
+  void read_gates() {
+    sizes_.gated = given("--swiglu") || given("--glu-activation") || given("--quick-geglu") ||
+                   given("--gated-linear-unit");
+    const std::string activation = file_.text("--glu-activation").value_or("swiglu");
+    if (activation != "swiglu") leave_out("--glu-activation", activation + " is taken as swiglu");
+    if (given("--quick-geglu")) leave_out("--quick-geglu", "gates are taken with SiLU");
+  }
+
+  // Versions before fused attention write scores, unless a flag asks for it.
+  void read_attention() {
+    const std::string backend = file_.text("--attention-backend").value_or("auto");
+    const std::vector<std::string> flags = file_.flags();
+    const bool asks = std::ranges::any_of(
+        flags, [](const std::string& flag) { return flag.starts_with("--use-flash-attn"); });
+    const bool old = given("--deepspeed") || given("--DDP-impl") ||
+                     std::ranges::find(flags, "--checkpoint-activations") != flags.end() ||
+                     file_.text("--transformer-impl") == "local";
+    sizes_.writes_scores = backend == "unfused" || backend == "local" || (backend == "auto" && old && !asks);
+  }
+
   void read_positions() {
-    const std::string type = given("--use-rotary-position-embeddings")
-                                 ? "rope"
-                                 : file_.text("--position-embedding-type").value_or("learned_absolute");
-    if (type == "learned_absolute") {
-      sizes_.positions = file_.count("--max-position-embeddings").value_or(sizes_.sequence);
-    } else if (type != "rope") {
+    std::string type = file_.text("--position-embedding-type").value_or("learned_absolute");
+    if (given("--use-rotary-position-embeddings")) type = "rope";
+    if (given("--no-position-embedding") && type == "learned_absolute") type = "none";
+    if (type == "learned_absolute" || type == "absolute") {
+      sizes_.positions = std::max(file_.count("--max-position-embeddings").value_or(0), sizes_.sequence);
+    } else if (type == "alibi") {
+      sizes_.alibi = true;
+    } else if (type == "none" || type == "yarn" || type == "mrope" || type == "relative") {
+      if (!is_t5(file_)) leave_out("--position-embedding-type", type + " is taken as rope");
+    } else if (type != "rope" && type != "rotary") {
       file_.fail("--position-embedding-type",
-                 fmt::format("found \"{}\", allowed: learned_absolute, rope", type));
+                 fmt::format("found \"{}\", allowed: learned_absolute, rope, alibi, none", type));
     }
+    if (given("--embed-layernorm") && !sizes_.alibi)
+      leave_out("--embed-layernorm", "the embedding has no norm without ALiBi");
   }
 
   void read_biases() {
@@ -84,6 +146,8 @@ class SizesReader {
     std::int64_t words = 0;
     if (const auto size = file_.count("--vocab-size")) {
       words = *size + (file_.text("--tokenizer-type") == "NullTokenizer" ? 1 : 0);
+    } else if (const auto known = words_of_tokenizer()) {
+      words = *known;
     } else {
       constexpr std::int64_t kWordsOfGpt2 = 50257;
       words = kWordsOfGpt2;
@@ -94,16 +158,42 @@ class SizesReader {
     sizes_.vocabulary = (words + step - 1) / step * step;
   }
 
+  [[nodiscard]] std::optional<std::int64_t> words_of_tokenizer() const {
+    for (const char* flag : {"--tokenizer-name-or-path", "--tokenizer-model"}) {
+      std::string name = file_.text(flag).value_or("");
+      for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+      for (const KnownTokenizer& known : kTokenizers) {
+        if (name.find(known.name) != std::string::npos) return known.words;
+      }
+    }
+    // Programs for BERT and T5 have a tokenizer of their own, and merges are of GPT-2's.
+    const std::string usual = is_bert(file_) || is_t5(file_) ? "BertWordPieceLowerCase"
+                              : given("--merge-file")        ? "GPT2BPETokenizer"
+                                                             : "";
+    const std::string type = file_.text("--tokenizer-type").value_or(usual);
+    for (const KnownTokenizer& known : kTokenizerTypes) {
+      if (type == known.name) return known.words;
+    }
+    return std::nullopt;
+  }
+
   void read_experts() {
     DecoderExperts e;
     e.count = *file_.count("--num-experts");
-    constexpr std::int64_t kUsualTopK = 2;
-    e.top_k = file_.count("--moe-router-topk").value_or(kUsualTopK);
+    // DeepSpeed's experts take one each, and stand in every second layer.
+    const std::int64_t usual_top_k = given("--deepspeed") ? 1 : 2;
+    if (given("--deepspeed") || given("--expert-interval")) {
+      const std::int64_t interval = file_.count("--expert-interval").value_or(2);
+      if (interval > 1)
+        file_.fail("--expert-interval",
+                   fmt::format("{}experts in each {} layers alone can't be expressed, allowed: 1",
+                               given("--expert-interval") ? "" : "is missing, which means 2: ", interval));
+    }
+    e.top_k = file_.count("--moe-router-topk").value_or(usual_top_k);
     e.ffn = file_.count("--moe-ffn-hidden-size").value_or(sizes_.ffn);
     e.shared_ffn = file_.count("--moe-shared-expert-intermediate-size", 0).value_or(0);
     e.capacity = file_.factor("--moe-expert-capacity-factor").value_or(1);
-    if (const auto pattern = file_.text("--moe-layer-freq"); pattern && *pattern != "1")
-      e.dense_layers = dense_layers_of(*pattern);
+    if (const auto pattern = file_.text("--moe-layer-freq")) e.dense_layers = dense_layers_of(*pattern);
     if (!given("--multi-latent-attention")) {
       if (e.dense_layers > 0)
         file_.fail("--moe-layer-freq",
@@ -114,16 +204,78 @@ class SizesReader {
     sizes_.experts = e;
   }
 
-  // "([0]*3+[1]*58)".
+  // "([0]*3+[1]*58)", or a number N for experts in each N-th layer.
   [[nodiscard]] std::int64_t dense_layers_of(const std::string& pattern) const {
-    for (std::int64_t dense = 1; dense < sizes_.layers; ++dense) {
-      const std::string inside = fmt::format("[0]*{}+[1]*{}", dense, sizes_.layers - dense);
-      if (pattern == inside || pattern == "(" + inside + ")") return dense;
+    const std::vector<std::int64_t> layers = list_of(pattern);
+    const auto first = std::ranges::find(layers, 1);
+    const auto refuse = [&](const std::string& what) {
+      file_.fail(
+          "--moe-layer-freq",
+          fmt::format("found \"{}\", {}, allowed: 1, or ([0]*D+[1]*E) with D dense layers in front of E "
+                      "others",
+                      pattern, what));
+    };
+    if (std::ssize(layers) != sizes_.layers)
+      refuse(fmt::format("which are {} layers and not {}", layers.size(), sizes_.layers));
+    if (first == layers.end()) refuse("which has no experts");
+    if (std::ranges::any_of(first, layers.end(), [](std::int64_t kind) { return kind != 1; }))
+      refuse("dense layers between others can't be expressed");
+    return first - layers.begin();
+  }
+
+  // Python's lists of 0 and 1, which are added and multiplied. Empty: it is none.
+  [[nodiscard]] std::vector<std::int64_t> list_of(std::string_view text) const {
+    std::int64_t every = 0;
+    const auto [stopped, error] = std::from_chars(text.data(), text.data() + text.size(), every);
+    std::vector<std::int64_t> list;
+    if (error == std::errc() && stopped == text.data() + text.size() && every > 0) {
+      for (std::int64_t i = 0; i < sizes_.layers; ++i) list.push_back(i % every == 0 ? 1 : 0);
+      return list;
     }
-    file_.fail("--moe-layer-freq",
-               fmt::format("found \"{}\", allowed: 1, or ([0]*D+[1]*E) with D dense layers in front of E "
-                           "others",
-                           pattern));
+    std::size_t at = 0;
+    list = sum_of_lists(text, at, 0);
+    return at == text.size() ? list : std::vector<std::int64_t>();
+  }
+  static void skip_blanks(std::string_view text, std::size_t& at) {
+    while (at < text.size() && text[at] == ' ') ++at;
+  }
+  static std::vector<std::int64_t> sum_of_lists(std::string_view text, std::size_t& at, int depth) {
+    std::vector<std::int64_t> list;
+    do {
+      const std::vector<std::int64_t> next = one_list(text, at, depth);
+      constexpr std::size_t kMost = 1 << 20;
+      if (list.size() + next.size() > kMost) return {};
+      list.insert(list.end(), next.begin(), next.end());
+      skip_blanks(text, at);
+    } while (at < text.size() && text[at] == '+' && ++at > 0);
+    return list;
+  }
+  static std::vector<std::int64_t> one_list(std::string_view text, std::size_t& at, int depth) {
+    constexpr int kDeepest = 20;
+    std::vector<std::int64_t> list;
+    skip_blanks(text, at);
+    if (at >= text.size() || depth > kDeepest) return list;
+    const char open = text[at];
+    if (open == '(') {
+      list = sum_of_lists(text, ++at, depth + 1);
+      if (at < text.size() && text[at] == ')') ++at;
+    } else if (open == '[') {
+      for (++at; at < text.size() && text[at] != ']'; ++at) {
+        if (text[at] == '0' || text[at] == '1') list.push_back(text[at] - '0');
+      }
+      if (at < text.size()) ++at;
+    }
+    skip_blanks(text, at);
+    if (at >= text.size() || text[at] != '*') return list;
+    skip_blanks(text, ++at);
+    std::size_t times = 0;
+    const auto [stopped, error] = std::from_chars(text.data() + at, text.data() + text.size(), times);
+    constexpr std::size_t kMost = 1 << 20;
+    if (error != std::errc() || times * list.size() > kMost || times > kMost) return {};
+    at = static_cast<std::size_t>(stopped - text.data());
+    std::vector<std::int64_t> repeated;
+    for (std::size_t i = 0; i < times; ++i) repeated.insert(repeated.end(), list.begin(), list.end());
+    return repeated;
   }
 
   void read_latent() {
@@ -150,9 +302,15 @@ class SizesReader {
     const double dropout = file_.rate("--hidden-dropout").value_or(kUsualDropout);
     if (const auto scores = file_.rate("--attention-dropout"); scores && *scores > 0)
       leave_out("--attention-dropout", "no scores are dropped");
-    const std::string norm = file_.text("--normalization").value_or("LayerNorm");
+    std::string norm = file_.text("--normalization").value_or("LayerNorm");
+    if (norm == "rmsnorm") norm = "RMSNorm";  // as DeepSpeed's fork writes it
+    if (s.gated && s.alibi) {
+      leave_out("--position-embedding-type", "ALiBi is taken as rope with gated parts");
+      s.alibi = false;
+    }
     if (!s.gated) {
       s.dropout = dropout;
+      if (s.alibi) fix_alibi();
       if (norm != "LayerNorm") leave_out("--normalization", norm + " is taken as LayerNorm without --swiglu");
       if (s.head_norm) leave_out("--qk-layernorm", "queries and keys have no norms without --swiglu");
       if (s.head_width * s.heads != s.hidden)
@@ -182,13 +340,44 @@ class SizesReader {
     if (s.latent) s.biases = DecoderSizes::Biases::None;
   }
 
+  // As in BLOOM, whose embedding has a norm.
+  void fix_alibi() {
+    DecoderSizes& s = sizes_;
+    if (s.experts || s.kv_heads != s.heads)
+      file_.fail("--position-embedding-type", "ALiBi with experts or grouped heads can't be expressed");
+    if (!given("--embed-layernorm"))
+      leave_out("--embed-layernorm", "missing; with ALiBi the embedding has a norm");
+    if (s.biases != DecoderSizes::Biases::Layers)
+      leave_out("--disable-bias-linear", "products have biases with ALiBi");
+    if (s.float8) leave_out("--fp8-format", "products are in the model's type with ALiBi");
+    s.biases = DecoderSizes::Biases::Layers;
+    s.float8 = false;
+  }
+
   const MegatronFile& file_;
   std::int64_t tensor_;
   std::vector<std::string>& left_out_;
   DecoderSizes sizes_;
 };
 
+bool starts(const MegatronFile& file, std::string_view program) {
+  return file.program().find(program) != std::string::npos;
+}
+
 }  // namespace
+
+bool is_bert(const MegatronFile& file) {
+  static constexpr std::array<std::string_view, 5> kTasks{"MNLI", "QQP", "RACE", "CoLA", "STS-B"};
+  const std::string task = file.text("--task").value_or("");
+  if (file.program() == "main.py") return std::ranges::find(kTasks, task) != kTasks.end();
+  if (!file.program().empty()) return starts(file, "bert");
+  return file.text("--tokenizer-type").value_or("").starts_with("Bert") && !is_t5(file);
+}
+
+bool is_t5(const MegatronFile& file) {
+  if (!file.program().empty()) return starts(file, "t5");
+  return file.given("--encoder-num-layers") || file.given("--decoder-seq-length");
+}
 
 DecoderSizes megatron_sizes(const MegatronFile& file, std::int64_t tensor,
                             std::vector<std::string>& left_out) {

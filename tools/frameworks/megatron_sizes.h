@@ -15,4 +15,8 @@ namespace pipesim {
 DecoderSizes megatron_sizes(const MegatronFile& file, std::int64_t tensor,
                             std::vector<std::string>& left_out);
 
+/// Whether the arguments are of BERT, or of T5: by the program, or by arguments that only these have.
+bool is_bert(const MegatronFile& file);
+bool is_t5(const MegatronFile& file);
+
 }  // namespace pipesim

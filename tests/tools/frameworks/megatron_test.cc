@@ -3,11 +3,16 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <filesystem>
+
 #include "sim/base/errors.h"
+#include "sim/base/files.h"
 #include "tests/refusal.h"
 #include "tests/seeds.h"
 #include "tests/tools/frameworks/documented_settings.h"
 #include "tests/tools/frameworks/framework_case.h"
+#include "tools/frameworks/megatron_flags.h"
 #include "tools/frameworks/megatron_run.h"
 
 namespace pipesim {
@@ -156,6 +161,7 @@ torchrun --nproc_per_node 8 --nnodes=2 pretrain_gpt.py $GPT_ARGS "${PARALLEL[@]}
 TEST(Megatron, ReadsArraysAndDefaultsOfAScript) {
   const MegatronFile file = MegatronFile::parse(R"sh(
 GPUS_PER_NODE=8
+MORE=yes
 NNODES=${SLURM_NNODES:-"4"}
 WORLD_SIZE=$(($GPUS_PER_NODE*$NNODES))
 mkdir -p "$(dirname "$SAVE")"
@@ -230,9 +236,14 @@ TEST(Megatron, SaysWhatItLeavesOutOrCannotRead) {
             "run.sh:1: --tensor-model-parallel-size: found \"$TP\", allowed: a whole number from 1 to "
             "1048576; the file "
             "gives this variable of the shell no plain value");
+  EXPECT_EQ(
+      refused("--micro-batch-size $2"),
+      "run.sh:1: --micro-batch-size: found \"$2\", allowed: a whole number from 1 to 1048576; the script is "
+      "given it as an argument");
   EXPECT_EQ(refused("--global-batch-size 12"),
             "run.sh:1: --global-batch-size: found 12, allowed: a multiple of --micro-batch-size 1 x dp8");
-  EXPECT_EQ(refused("--optimizer muon"), "run.sh:1: --optimizer: found \"muon\", allowed: adam, sgd");
+  EXPECT_EQ(refused("--optimizer soap"),
+            "run.sh:1: --optimizer: found \"soap\", allowed: adam, sgd, muon, lion");
   EXPECT_EQ(refused("--hidden-dropout two"),
             "run.sh:1: --hidden-dropout: found \"two\", allowed: a number from 0 up to 1");
   EXPECT_EQ(refusal([] { MegatronFile::parse("hello", kMegatronFile); }),
@@ -253,6 +264,222 @@ TEST(Megatron, SaysWhatItLeavesOutOrCannotRead) {
           "--disable-bias-linear: missing; products have no biases with --swiglu, but for queries, keys "
           "and values",
           "--recompute-modules: mlp is kept, only core_attn is computed again"}));
+}
+
+const std::string kUsualArguments =
+    "--num-layers 8 --hidden-size 64 --num-attention-heads 4 --seq-length 64 --micro-batch-size 1 "
+    "--vocab-size 512 --overlap-grad-reduce ";
+
+TEST(Megatron, TellsWhatItDoesNotModelOrKnow) {
+  const MegatronRun run = run_of_text(
+      kUsualArguments +
+          "--recompute-granularty full --lr 1e-4 --rampup-batch-size 1 1 100 --cuda-graph-impl none "
+          "--partition-activations --fine-grained-activation-offloading --moe-enable-deepep "
+          "--lora-rank 16 --enable-cuda-graph --save $DIR --my-own-switch",
+      8);
+  EXPECT_EQ(run.left_out,
+            (std::vector<std::string>{
+                "--recompute-granularty: no version of Megatron-LM has it, so it is left out (did you mean "
+                "\"--recompute-granularity\"?)",
+                "--rampup-batch-size: the batch is that of --global-batch-size from the start",
+                "--partition-activations: the kept inputs of layers are whole on each device of tp",
+                "--fine-grained-activation-offloading: activations stay on their device",
+                "--moe-enable-deepep: tokens are exchanged as by the dispatcher alltoall",
+                "--lora-rank: all weights are trained, without adapters",
+                "--enable-cuda-graph: kernels are started one by one",
+                "--my-own-switch: no version of Megatron-LM has it, so it is left out"}));
+}
+
+TEST(Megatron, FlagsAreKnownOnce) {
+  const std::vector<std::string>& names = megatron_flag_names();
+  std::vector<std::string> sorted = names;
+  std::ranges::sort(sorted);
+  EXPECT_EQ(std::ranges::adjacent_find(sorted), sorted.end()) << *std::ranges::adjacent_find(sorted);
+  for (const std::string& name : names) {
+    EXPECT_TRUE(name.starts_with("--") && name.find_first_of(" _") == std::string::npos) << name;
+    EXPECT_NE(megatron_flag(MegatronFile::modern(name)), nullptr) << name;
+  }
+  const MegatronFlag* const told = megatron_flag("--cuda-graph-impl");
+  ASSERT_NE(told, nullptr);
+  EXPECT_FALSE(asks_for(*told, "none"));
+  EXPECT_TRUE(asks_for(*told, "local"));
+}
+
+// Names of forks and of earlier versions.
+TEST(Megatron, OlderNamesMeanTodays) {
+  const MegatronRun run = run_of_text(
+      kUsualArguments +
+          "--checkpoint-activations --checkpoint-num-layers 1 --model-parallel-size 2 --deepspeed "
+          "--zero_stage=1 --deepspeed-activation-checkpointing --num-key-value-heads 2 --fp16",
+      8);
+  EXPECT_EQ(run.recipe.str(), "tp2,dp4,mbs1,zero1,recompute=full");
+  EXPECT_EQ(decoder_sizes(run.model).kv_heads, 2);
+  EXPECT_TRUE(decoder_sizes(run.model).writes_scores);  // as no flag asks for fused attention
+  EXPECT_EQ(refusal([] { run_of_text(kUsualArguments + "--cpu-optimizer", 8); }),
+            "run.sh:1: --cpu-optimizer: optimizer state moved to the host can't be expressed");
+  EXPECT_EQ(refusal([] { run_of_text(kUsualArguments + "--model-parallel-size two", 8); }),
+            "run.sh:1: --model-parallel-size: found \"two\", allowed: a whole number from 1 to 1048576");
+  EXPECT_EQ(run_of_text(kUsualArguments + "--pipe-parallel-size 2 --gas 6", 8).samples, 24);
+  EXPECT_EQ(run_of_text(kUsualArguments + "--use-megatron-fsdp", 8).recipe.str(), "dp8,mbs1,zero3");
+  EXPECT_EQ(run_of_text(kUsualArguments + "--use-custom-fsdp", 8).recipe.str(), "dp8,mbs1");
+}
+
+TEST(Megatron, ReadsDeepSpeedsConfiguration) {
+  const std::string script =
+      "CONFIG=\"./ds.$JOB.json\"\ncat <<EOT > $CONFIG\n{\"zero_optimization\": {\"stage\": 2%s}}\nEOT\n"
+      "deepspeed --num_nodes 2 --num_gpus 4 pretrain_gpt.py " +
+      kUsualArguments + "--fp16 --deepspeed --deepspeed_config $CONFIG\n";
+  const auto file_with = [&](const std::string& more) {
+    std::string text = script;
+    return MegatronFile::parse(text.replace(text.find("%s"), 2, more), kMegatronFile);
+  };
+  EXPECT_EQ(devices_of_launch(file_with("")), 8);
+  EXPECT_EQ(megatron_run(file_with(""), 8).recipe.str(), "dp8,mbs1,zero2");
+  EXPECT_EQ(refusal([&] { megatron_run(file_with(", \"offload_optimizer\": {\"device\": \"cpu\"}"), 8); }),
+            "run.sh:5: --deepspeed-config: offload_optimizer: state moved to the host can't be expressed");
+  const MegatronRun run = run_of_text(kUsualArguments + "--deepspeed --deepspeed-config none.json", 8);
+  EXPECT_EQ(run.left_out,
+            (std::vector<std::string>{"--deepspeed-config: is not there, so no state is sharded"}));
+}
+
+// DeepSpeed fills stages up to the largest share, and counts embeddings where it is told to.
+TEST(Megatron, DividesLayersAsDeepSpeed) {
+  const auto recipe_of = [](int layers, const std::string& more) {
+    return run_of_text(fmt::format("--num-layers {} --hidden-size 64 --num-attention-heads 4 --seq-length 64 "
+                                   "--micro-batch-size 1 --vocab-size 512 --pipeline-model-parallel-size 4 "
+                                   "--deepspeed --zero-stage 0 {}",
+                                   layers, more),
+                       4)
+        .recipe.str();
+  };
+  EXPECT_EQ(recipe_of(8, ""), "pp4,dp1,mbs1");
+  EXPECT_EQ(recipe_of(10, "--pp-partition-method 'type:transformer|embedding'"), "pp4,dp1,mbs1");
+  EXPECT_EQ(divide_layers(parse_recipe("pp4,dp1,mbs1"), 10).layers, (std::vector<std::int64_t>{2, 3, 3, 2}));
+  EXPECT_EQ(recipe_of(10, ""), "pp4,dp1,mbs1,first=3,last=1");
+}
+
+TEST(Megatron, ReadsAlibi) {
+  const std::string bloom =
+      "--num-layers 70 --hidden-size 14336 --num-attention-heads 112 --seq-length 2048 --micro-batch-size 2 "
+      "--tensor-model-parallel-size 4 --pad-vocab-size-to 250880 --position-embedding-type alibi --bf16 "
+      "--hidden-dropout 0 --embed-layernorm --overlap-grad-reduce ";
+  const MegatronRun run = run_of_text(bloom, 8);
+  EXPECT_EQ(run.model, "bloom-176b");
+  EXPECT_TRUE(run.left_out.empty());
+  EXPECT_EQ(refusal([&] { run_of_text(bloom + "--group-query-attention --num-query-groups 8", 8); }),
+            "run.sh:1: --position-embedding-type: ALiBi with experts or grouped heads can't be expressed");
+}
+
+TEST(Megatron, ReadsLayersWithExperts) {
+  const auto run_with = [](const std::string& pattern) {
+    return run_of_text(
+        kUsualArguments +
+            "--swiglu --num-experts 4 --multi-latent-attention --q-lora-rank 8 --moe-layer-freq " + pattern,
+        8);
+  };
+  EXPECT_EQ(decoder_sizes(run_with("\"([0]*1+[1]*7)\"").model).experts->dense_layers, 1);
+  EXPECT_EQ(decoder_sizes(run_with("'[0, 0] + [1] * 6'").model).experts->dense_layers, 2);
+  EXPECT_EQ(decoder_sizes(run_with("1").model).experts->dense_layers, 0);
+  EXPECT_EQ(refusal([&] { run_with("2"); }),
+            "run.sh:1: --moe-layer-freq: found \"2\", dense layers between others can't be expressed, "
+            "allowed: 1, or "
+            "([0]*D+[1]*E) with D dense layers in front of E others");
+  EXPECT_EQ(
+      refusal([&] { run_with("([0]*1+[1]*5)"); }),
+      "run.sh:1: --moe-layer-freq: found \"([0]*1+[1]*5)\", which are 6 layers and not 8, allowed: 1, or "
+      "([0]*D+[1]*E) with D dense layers in front of E others");
+}
+
+TEST(Megatron, KnowsTokenizers) {
+  const auto words_with = [](const std::string& more) {
+    return decoder_sizes(
+               run_of_text("--num-layers 8 --hidden-size 64 --num-attention-heads 4 --seq-length 64 "
+                           "--micro-batch-size 1 --make-vocab-size-divisible-by 1 " +
+                               more,
+                           8)
+                   .model)
+        .vocabulary;
+  };
+  EXPECT_EQ(words_with("--tokenizer-type GPT2BPETokenizer"), 50257);
+  EXPECT_EQ(words_with("--vocab-file v.json --merge-file m.txt"), 50257);
+  EXPECT_EQ(words_with("--tokenizer-type HuggingFaceTokenizer --tokenizer-model meta-llama/Llama-3.1-8B"),
+            128256);
+  EXPECT_EQ(words_with("--tokenizer-type NullTokenizer --vocab-size 100"), 101);
+  const MegatronRun bert = run_of_text(
+      "python pretrain_bert.py --num-layers 24 --hidden-size 1024 --num-attention-heads 16 --seq-length 512 "
+      "--micro-batch-size 1 --make-vocab-size-divisible-by 1",
+      8);
+  EXPECT_EQ(bert.model, "bert-large");
+}
+
+TEST(Megatron, ReadsOtherProgramsAsWhatTheyTrain) {
+  const auto model_of = [](const std::string& program, const std::string& more = "") {
+    return run_of_text("torchrun --nproc-per-node 8 " + program + " " + kUsualArguments + more + "\n", 8)
+        .model;
+  };
+  EXPECT_EQ(model_of("pretrain_bert.py"),
+            "bert48:sequence=64,layers=8,hidden=64,heads=4,vocab=512,positions=64");
+  EXPECT_EQ(model_of("pretrain_t5.py", "--decoder-seq-length 32 --kv-channels 16").substr(0, 3), "t5-");
+  EXPECT_EQ(refusal([&] { model_of("pretrain_vision_classify.py"); }),
+            "run.sh: pretrain_vision_classify.py: vision models can't be expressed");
+  EXPECT_EQ(
+      refusal([&] { model_of("pretrain_t5.py", "--pipeline-model-parallel-size 2"); }),
+      "run.sh:1: --pipeline-model-parallel-size: pipelines of an encoder and a decoder can't be expressed");
+  EXPECT_EQ(
+      refusal([] { MegatronFile::parse("\npython train.py --config a.yaml\n", kMegatronFile); }),
+      "run.sh:2: starts train.py, which is no program of Megatron-LM, allowed: a script that trains with "
+      "Megatron-LM");
+  EXPECT_EQ(
+      refusal([] {
+        run_of_text("python run_clm.py --hidden-size 64 --model-name x --block-size 4 --do-train\n", 8);
+      }),
+      "run.sh: starts run_clm.py, which is no program of Megatron-LM, allowed: a script that trains with "
+      "Megatron-LM");
+  EXPECT_EQ(refusal([] { MegatronFile::parse("bash other.sh\n", kMegatronFile); }),
+            "run.sh: needs other.sh, which is not there");
+}
+
+TEST(Megatron, NamesFilesOfOtherTools) {
+  const auto refused = [](const std::string& text, const std::string& source) {
+    return refusal([&] { MegatronFile::parse(text, source); });
+  };
+  EXPECT_EQ(refused("{\"train_batch_size\": 8, \"zero_optimization\": {\"stage\": 1}}", "ds.json"),
+            "ds.json: is a configuration of DeepSpeed, which has no sizes of a model, allowed: the script "
+            "that starts "
+            "the run");
+  EXPECT_EQ(refused("# a run\n[model]\nname = \"llama3\"\n[training]\nsteps = 10\n", "run.toml"),
+            "run.toml: is a configuration of torchtitan, allowed: a run of Megatron-LM");
+  EXPECT_EQ(refused("import torch\n", "pretrain_gpt.py"),
+            "pretrain_gpt.py: is a program of Python, allowed: the script that starts it");
+  EXPECT_EQ(refused("trainer:\n  devices: 8\nmodel: {layers: (1)}\n", "nemo.yaml"),
+            "nemo.yaml: has no arguments of Megatron-LM, allowed: a file with words such as --num-layers 32");
+}
+
+TEST(Megatron, TakesTheFirstOfSeveralRuns) {
+  const MegatronFile file = MegatronFile::parse(
+      "for N in 4 8; do\n  python pretrain_gpt.py --num-layers $N --lr 1\ndone\n", kMegatronFile);
+  EXPECT_EQ(file.count("--num-layers"), 4);
+  EXPECT_EQ(file.notes(),
+            (std::vector<std::string>{"line 2: of 2 runs that are started, this one is taken"}));
+}
+
+// What is exported is launched by a script that reads the arguments beside it.
+TEST(Megatron, ReadsTheLaunchScriptThatExportWrites) {
+  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "launch_script";
+  std::filesystem::create_directories(folder);
+  const Topology topology = make_topology("dgx-h100:2");
+  const FrameworkPlan plan =
+      framework_plan("llama3-8b:layers=28", parse_recipe("tp4,pp4,dp1,sp,mbs1,zero1"), topology, 16);
+  for (const ExportedFile& file : megatron_files(plan)) write_file(folder / file.name, file.content);
+  const MegatronFile launch = MegatronFile::load((folder / "launch.sh").string());
+  EXPECT_EQ(devices_of_launch(launch), 16);
+  const MegatronRun run = megatron_run(launch, 16);
+  EXPECT_EQ(run.recipe.str(), "tp4,pp4,dp1,sp,mbs1,zero1");
+  EXPECT_EQ(decoder_sizes(run.model), plan.sizes);
+  std::filesystem::remove(folder / "megatron.args");
+  EXPECT_EQ(refusal([&] { megatron_run(MegatronFile::load((folder / "launch.sh").string()), 16); }),
+            fmt::format("{0}/launch.sh: needs {0}/megatron.args, which is not there", folder.string()));
+  std::filesystem::remove_all(folder);
 }
 
 // Whatever stands in a file, it is read or refused.
@@ -309,6 +536,13 @@ TEST(Megatron, ReadsOrRefusesAnything) {
                                        "A=(",
                                        ")",
                                        "=",
+                                       "pretrain_gpt.py",
+                                       "pretrain_bert.py",
+                                       "--deepspeed",
+                                       "--position-embedding-type",
+                                       "alibi",
+                                       "if",
+                                       "fi",
                                        "--",
                                        "--=",
                                        ":"};
