@@ -31,9 +31,10 @@ std::function<void(FrameworkPlan&)> amend_recipe(std::function<void(Recipe&)> ch
 }
 
 const std::vector<Framework>& frameworks() {
-  static const std::vector<Framework> all{{"megatron", "Megatron-LM", megatron_refusals, megatron_files},
-                                          {"torchtitan", "torchtitan", torchtitan_refusals, torchtitan_files},
-                                          {"deepspeed", "DeepSpeed", deepspeed_refusals, deepspeed_files}};
+  static const std::vector<Framework> all{
+      {"megatron", "Megatron-LM", megatron_refusals, megatron_files, megatron_versions},
+      {"torchtitan", "torchtitan", torchtitan_refusals, torchtitan_files, torchtitan_versions},
+      {"deepspeed", "DeepSpeed", deepspeed_refusals, deepspeed_files, deepspeed_versions}};
   return all;
 }
 

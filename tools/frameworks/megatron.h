@@ -10,6 +10,9 @@ namespace pipesim {
 /// What Megatron-LM can't run of a plan, by the documentation of its arguments.
 Refusals megatron_refusals(const FrameworkPlan& plan);
 
+/// Releases of Megatron core, and the main branch.
+const std::vector<FrameworkVersion>& megatron_versions();
+
 /// An argument of Megatron-LM and its values.
 struct MegatronArgument {
   std::string flag;  ///< "--num-layers"

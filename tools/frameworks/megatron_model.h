@@ -1,0 +1,38 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tools/frameworks/framework_plan.h"
+#include "tools/frameworks/megatron.h"
+
+namespace pipesim {
+
+/// Collects arguments.
+class MegatronWriter {
+ public:
+  void flag(const char* name) { arguments_.push_back({name, {}}); }
+  template <class... T>
+  void add(const char* name, const T&... values) {
+    arguments_.push_back({name, {fmt::format("{}", values)...}});
+  }
+  std::vector<MegatronArgument> take() && { return std::move(arguments_); }
+
+ private:
+  std::vector<MegatronArgument> arguments_;
+};
+
+/// The version that a plan is written for.
+const FrameworkVersion& megatron_version(const FrameworkPlan& plan);
+
+/// What defines the model: its sizes, positions, norms, router and types. All of it is written, as defaults
+/// of the framework differ from version to version.
+void write_megatron_model(const FrameworkPlan& plan, MegatronWriter& w);
+
+/// What the arguments of the version can't say of the model.
+void refuse_megatron_definition(const FrameworkPlan& plan, Refusals& refusals);
+
+}  // namespace pipesim
