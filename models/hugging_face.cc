@@ -58,7 +58,13 @@ class ConfigReader {
     model_.text += fmt::format("{}={}", key, value);
   }
   void copy(std::string_view zoo_key, std::string_view key) { set(zoo_key, size(key)); }
-  void leave_out(std::string what) { model_.left_out.push_back(std::move(what)); }
+  /// What the model goes without, though training would differ.
+  void leave_out(std::string what) {
+    tell(std::move(what));
+    partial_ = true;
+  }
+  /// What is not simulated, but stays in the text.
+  void tell(std::string what) { model_.left_out.push_back(std::move(what)); }
 
   void set_data_type() {
     for (const char* key : {"torch_dtype", "dtype"}) {
@@ -94,15 +100,19 @@ class ConfigReader {
   }
   void leave_out_quantization() {
     if (value("quantization_config"))
-      leave_out("quantization_config: weights and products are in the model's type");
+      tell("quantization_config: weights and products are in the model's type");
   }
 
   [[nodiscard]] const JsonValue& config() const { return config_; }
-  HuggingFaceModel model() && { return std::move(model_); }
+  HuggingFaceModel model() && {
+    if (partial_) set("partial", "yes");
+    return std::move(model_);
+  }
 
  private:
   const JsonValue& config_;
   HuggingFaceModel model_;
+  bool partial_ = false;
 };
 
 // What Transformers takes where a config does not say it.
@@ -179,7 +189,10 @@ void read_llama_sizes(ConfigReader& c, const UsualDefinition& usual = {}) {
 
 void leave_out_window(ConfigReader& c, bool used_by_default) {
   if (!c.flag_or("use_sliding_window", used_by_default)) return;
-  if (const std::int64_t window = c.size_or("sliding_window", 0); window > 0)
+  const std::int64_t window = c.size_or("sliding_window", 0);
+  const std::int64_t sequence =
+      std::min(c.size_or("max_position_embeddings", kLongestSequence), kLongestSequence);
+  if (window > 0 && window < sequence)
     c.leave_out(fmt::format("sliding_window = {}: attention sees all earlier positions", window));
 }
 
@@ -296,7 +309,7 @@ void read_deepseek_router(ConfigReader& c) {
   c.set("router_scale", c.number_or("routed_scaling_factor", 0, kLargestWeight, kUsualScale));
   c.set("balance_loss", c.number_or("aux_loss_alpha", 0, kLargestWeight, kUsualBalance));
   if (c.size_or("n_group", 1) > 1)
-    c.leave_out(fmt::format("n_group = {}: tokens go to experts of all groups", c.size_or("n_group", 1)));
+    c.tell(fmt::format("n_group = {}: tokens go to experts of all groups", c.size_or("n_group", 1)));
   if (!c.flag_or("norm_topk_prob", true))
     c.config()
         .at("norm_topk_prob")
@@ -328,7 +341,7 @@ HuggingFaceModel read_deepseek_v3(const JsonValue& config) {
     config.at("moe_layer_freq").fail(fmt::format("found {}, allowed: 1, experts in every layer", frequency));
   c.set("further_tokens", c.size_or("num_nextn_predict_layers", 0));
   if (const std::int64_t more = c.size_or("num_nextn_predict_layers", 0); more > 0)
-    c.leave_out(fmt::format("num_nextn_predict_layers = {}: no further tokens are predicted", more));
+    c.tell(fmt::format("num_nextn_predict_layers = {}: no further tokens are predicted", more));
   read_deepseek_router(c);
   read_rotary(c, {});
   c.set_norm_and_start("rms_norm_eps", 1e-6);

@@ -20,6 +20,13 @@ ZooOption deviation_option(double value) {
                          "standard deviation of weights at the start; for exports");
 }
 
+ZooOption partial_option() {
+  return ZooOption::word(
+      "partial", {"no", "yes"}, "no",
+      "yes: a config.json asks for more than the model has, as import model lists; exports "
+      "refuse it");
+}
+
 }  // namespace
 
 const std::vector<std::string>& rotary_scalings() {
@@ -43,13 +50,14 @@ ZooOptions definition_options(const DecoderDefinition& d) {
       ZooOption::real("rotary_mscale", d.rotary_mscale, 0, kLargestFactor, "mscale of yarn"),
       ZooOption::real("rotary_mscale_all", d.rotary_mscale_all, 0, kLargestFactor, "mscale_all_dim of yarn"),
       epsilon_option(d.norm_epsilon),
-      deviation_option(d.init_deviation)};
+      deviation_option(d.init_deviation),
+      partial_option()};
 }
 
 ZooOptions plain_definition_options() {
   const DecoderDefinition usual;
   return {base_option(usual.rotary_base), epsilon_option(usual.norm_epsilon),
-          deviation_option(usual.init_deviation)};
+          deviation_option(usual.init_deviation), partial_option()};
 }
 
 ZooOption expert_shares_option() {

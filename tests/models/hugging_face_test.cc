@@ -55,6 +55,7 @@ TEST(HuggingFace, HasAsManyParametersAsWerePublished) {
   const HuggingFaceModel mistral = read(kMistral7b);
   EXPECT_EQ(parameters(mistral), 7'241'732'096);
   EXPECT_THAT(mistral.left_out, ElementsAre("sliding_window = 4096: attention sees all earlier positions"));
+  EXPECT_THAT(mistral.text, testing::EndsWith(",partial=yes"));
 
   EXPECT_EQ(parameters(read(R"({"model_type": "mixtral", "hidden_size": 4096, "intermediate_size": 14336,
       "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 32000,

@@ -124,6 +124,7 @@ std::optional<std::string> scaling_value_for(const std::string& key, const Rotar
 std::optional<std::string> definition_value_for(const std::string& key, const DecoderSizes& s) {
   if (key == "norm_epsilon") return fmt::format("{}", s.norm_epsilon);
   if (key == "init_deviation") return fmt::format("{}", s.init_deviation);
+  if (key == "partial") return s.partial ? "yes" : "no";
   if (key == "further_tokens") return fmt::format("{}", s.further_tokens);
   if (key == "rotary_base" && s.rotary_base > 0) return fmt::format("{}", s.rotary_base);
   if (key == "rotary_scaling") return s.rotary_scaling ? name_of(s.rotary_scaling->way) : "none";
@@ -217,6 +218,7 @@ DecoderSizes decoder_sizes(const std::string& model) {
   s.init_deviation = v.real("init_deviation");
   if (s.positions == 0) s.rotary_base = v.real("rotary_base");
   s.rotary_scaling = rotary_scaling(v);
+  s.partial = v.has("partial") && v.word("partial") == "yes";
   if (v.has("further_tokens")) s.further_tokens = v.integer("further_tokens");
   s.experts = decoder_experts(d, s.ffn);
   if (d.network == DecoderNetwork::Latent)

@@ -60,6 +60,7 @@ struct DecoderSizes {
   double norm_epsilon = 0, init_deviation = 0;
   double rotary_base = 0;  ///< 0: positions are learned
   std::optional<RotaryScaling> rotary_scaling;
+  bool partial = false;             ///< its config.json asks for more than the model has
   std::int64_t further_tokens = 0;  ///< that training predicts beyond the next one; not simulated
   std::optional<DecoderExperts> experts;
   std::optional<LatentAttention> latent;

@@ -30,6 +30,15 @@ std::function<void(FrameworkPlan&)> amend_recipe(std::function<void(Recipe&)> ch
   return [change = std::move(change)](FrameworkPlan& plan) { change(plan.recipe); };
 }
 
+std::optional<Refusal> partial_model(const FrameworkPlan& plan) {
+  if (!plan.sizes.partial) return std::nullopt;
+  return Refusal{
+      "partial=yes",
+      "the plan's model goes without what its config.json asks for, which \"pipesim import model\" "
+      "lists; partial=no exports it all the same",
+      {}};
+}
+
 const std::vector<Framework>& frameworks() {
   static const std::vector<Framework> all{
       {"megatron", "Megatron-LM", megatron_refusals, megatron_files, megatron_versions},

@@ -79,6 +79,9 @@ std::optional<FrameworkPlan> nearest_expressible(const Framework& framework, con
 /// with the same text place ranks alike.
 std::string order_text(const Recipe& recipe);
 
+/// Why no framework gets a model that lacks what its config.json asks for; nothing where it has all.
+std::optional<Refusal> partial_model(const FrameworkPlan& plan);
+
 /// An amendment of the recipe.
 std::function<void(FrameworkPlan&)> amend_recipe(std::function<void(Recipe&)> change);
 

@@ -236,6 +236,7 @@ void refuse_megatron_definition(const FrameworkPlan& plan, Refusals& refusals) {
                           recipe.tensor = tensor;
                           recipe.sequence_parallel = recipe.sequence_parallel && tensor > 1;
                         })});
+  if (const auto refusal = partial_model(plan)) refusals.push_back(*refusal);
   if (s.further_tokens > 0)
     refusals.push_back({fmt::format("further_tokens={}", s.further_tokens),
                         "the plan is not of --mtp-num-layers; further_tokens=0 leaves them out",

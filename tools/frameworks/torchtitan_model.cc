@@ -28,6 +28,7 @@ DecoderSizes without_definition(DecoderSizes sizes) {
   sizes.norm_epsilon = sizes.init_deviation = sizes.rotary_base = 0;
   sizes.rotary_scaling.reset();
   sizes.further_tokens = 0;
+  sizes.partial = false;
   if (sizes.experts) sizes.experts->balance_loss = 0;
   return sizes;
 }
@@ -175,6 +176,7 @@ std::string torchtitan_module(const FrameworkPlan& plan) {
 }
 
 void refuse_torchtitan_definition(const FrameworkPlan& plan, Refusals& refusals) {
+  if (const auto refusal = partial_model(plan); refusal && plan.base.empty()) refusals.push_back(*refusal);
   if (plan.sizes.further_tokens > 0 && plan.base.empty())
     refusals.push_back({fmt::format("further_tokens={}", plan.sizes.further_tokens),
                         "the plan predicts one token; further_tokens=0 leaves them out",

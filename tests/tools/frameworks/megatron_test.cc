@@ -144,6 +144,10 @@ TEST(Megatron, RefusesModelsThatArgumentsCannotSay) {
       "from 1 to 32 turns\n");
   EXPECT_EQ(refused("deepseek-v3:further_tokens=1"),
             "further_tokens=1: the plan is not of --mtp-num-layers; further_tokens=0 leaves them out\n");
+  EXPECT_EQ(
+      refused("llama:partial=yes"),
+      "partial=yes: the plan's model goes without what its config.json asks for, which \"pipesim import "
+      "model\" lists; partial=no exports it all the same\n");
   EXPECT_EQ(refused("deepseek-v3:router_groups=3"),
             "router_groups=3,router_top_groups=4: --moe-router-num-groups divides 256 experts, and "
             "--moe-router-group-topk the 8 of a token\n");

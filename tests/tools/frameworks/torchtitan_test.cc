@@ -54,9 +54,9 @@ void expect_batches_of_toml(const FrameworkPlan& plan) {
   EXPECT_EQ(number("training.global_batch_size"), plan.samples);
   EXPECT_EQ(number("training.global_batch_size") % (number("training.local_batch_size") * plan.recipe.data),
             0);
-  if (plan.recipe.pipeline > 1)
-    EXPECT_EQ(number("training.local_batch_size") / number("parallelism.pipeline_parallel_microbatch_size"),
-              plan.microbatches());
+  if (plan.recipe.pipeline == 1) return;
+  EXPECT_EQ(number("training.local_batch_size") / number("parallelism.pipeline_parallel_microbatch_size"),
+            plan.microbatches());
 }
 
 // Degrees multiply up to the devices, and batches to the samples of an iteration.
