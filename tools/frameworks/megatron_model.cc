@@ -1,5 +1,7 @@
 #include "tools/frameworks/megatron_model.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -200,6 +202,8 @@ void write_vocabulary(const FrameworkPlan& plan, MegatronWriter& w) {
 }
 
 }  // namespace
+
+std::string MegatronWriter::text(double value) { return fmt::format("{}", value); }
 
 void write_megatron_model(const FrameworkPlan& plan, MegatronWriter& w) {
   const DecoderSizes& s = plan.sizes;

@@ -1,8 +1,8 @@
 #pragma once
 
-#include <fmt/format.h>
-
+#include <concepts>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -17,11 +17,15 @@ class MegatronWriter {
   void flag(const char* name) { arguments_.push_back({name, {}}); }
   template <class... T>
   void add(const char* name, const T&... values) {
-    arguments_.push_back({name, {fmt::format("{}", values)...}});
+    arguments_.push_back({name, {text(values)...}});
   }
   std::vector<MegatronArgument> take() && { return std::move(arguments_); }
 
  private:
+  static std::string text(std::string_view value) { return std::string(value); }
+  static std::string text(double value);  // as short as it can be
+  static std::string text(std::integral auto value) { return std::to_string(value); }
+
   std::vector<MegatronArgument> arguments_;
 };
 
