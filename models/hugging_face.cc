@@ -15,6 +15,7 @@ namespace pipesim {
 namespace {
 
 constexpr std::int64_t kLongestSequence = 8192;
+constexpr double kUsualDeviation = 0.02;
 constexpr std::int64_t kLargest = std::int64_t{1} << 40;
 
 /// Reads a config and writes the text of a zoo model.
@@ -57,7 +58,13 @@ class ConfigReader {
     model_.text += fmt::format("{}={}", key, value);
   }
   void copy(std::string_view zoo_key, std::string_view key) { set(zoo_key, size(key)); }
-  void leave_out(std::string what) { model_.left_out.push_back(std::move(what)); }
+  /// What the model goes without, though training would differ.
+  void leave_out(std::string what) {
+    tell(std::move(what));
+    partial_ = true;
+  }
+  /// What is not simulated, but stays in the text.
+  void tell(std::string what) { model_.left_out.push_back(std::move(what)); }
 
   void set_data_type() {
     for (const char* key : {"torch_dtype", "dtype"}) {
@@ -82,21 +89,86 @@ class ConfigReader {
     const std::string name = activation->string();
     if (!name.starts_with(taken)) leave_out(fmt::format("{} = \"{}\": {} is taken", key, name, taken));
   }
+  [[nodiscard]] double number_or(std::string_view key, double lowest, double highest,
+                                 double otherwise) const {
+    const auto found = value(key);
+    return found ? found->number(lowest, highest) : otherwise;
+  }
+  void set_norm_and_start(std::string_view epsilon, double otherwise) {
+    set("norm_epsilon", number_or(epsilon, 0, 1, otherwise));
+    set("init_deviation", number_or("initializer_range", 0, 1, kUsualDeviation));
+  }
   void leave_out_quantization() {
     if (value("quantization_config"))
-      leave_out("quantization_config: weights and products are in the model's type");
+      tell("quantization_config: weights and products are in the model's type");
   }
 
   [[nodiscard]] const JsonValue& config() const { return config_; }
-  HuggingFaceModel model() && { return std::move(model_); }
+  HuggingFaceModel model() && {
+    if (partial_) set("partial", "yes");
+    return std::move(model_);
+  }
 
  private:
   const JsonValue& config_;
   HuggingFaceModel model_;
+  bool partial_ = false;
 };
 
+// What Transformers takes where a config does not say it.
+struct UsualDefinition {
+  double rotary_base = 10000, norm_epsilon = 1e-6;
+};
+
+constexpr double kLargestFactor = 1e4;
+
+void read_llama3_scaling(ConfigReader& c, const ConfigReader& scaling) {
+  c.set("rotary_original", scaling.size("original_max_position_embeddings"));
+  c.set("rotary_low", scaling.number_or("low_freq_factor", 0, kLargestFactor, 1));
+  c.set("rotary_high", scaling.number_or("high_freq_factor", 0, kLargestFactor, 4));
+}
+
+void read_yarn_scaling(ConfigReader& c, const ConfigReader& scaling) {
+  const JsonValue& json = scaling.config();
+  for (const char* key : {"attention_factor", "truncate"}) {
+    if (const auto found = scaling.value(key))
+      found->fail(fmt::format("found {}, allowed: yarn without it", found->text()));
+  }
+  const auto original = scaling.value("original_max_position_embeddings");
+  if (!original && !c.value("max_position_embeddings"))
+    json.fail("\"original_max_position_embeddings\" is missing");
+  c.set("rotary_original", original ? original->integer(1, kLargest) : c.size("max_position_embeddings"));
+  c.set("rotary_low", scaling.number_or("beta_slow", 0, kLargestFactor, 1));
+  c.set("rotary_high", scaling.number_or("beta_fast", 0, kLargestFactor, 32));
+  c.set("rotary_mscale", scaling.number_or("mscale", 0, kLargestFactor, 1));
+  c.set("rotary_mscale_all", scaling.number_or("mscale_all_dim", 0, kLargestFactor, 0));
+}
+
+// "rope_scaling", or "rope_parameters" of Transformers 5, which has the base as well.
+void read_rotary(ConfigReader& c, const UsualDefinition& usual) {
+  constexpr double kLargestBase = 1e12;
+  const auto parameters = c.value("rope_parameters");
+  const auto json = parameters ? parameters : c.value("rope_scaling");
+  const double base = c.number_or("rope_theta", 1, kLargestBase, usual.rotary_base);
+  if (!json) {
+    c.set("rotary_base", base);
+    return c.set("rotary_scaling", "none");
+  }
+  const ConfigReader scaling(*json, "");
+  c.set("rotary_base", scaling.number_or("rope_theta", 1, kLargestBase, base));
+  const auto type = scaling.value("rope_type") ? scaling.value("rope_type") : scaling.value("type");
+  const std::string name = type ? type->string() : "default";
+  if (name == "default") return c.set("rotary_scaling", "none");
+  if (name != "linear" && name != "llama3" && name != "yarn")
+    type->fail(fmt::format("found \"{}\", allowed: default, linear, llama3, yarn", name));
+  c.set("rotary_scaling", name);
+  c.set("rotary_factor", scaling.config().at("factor").number(1, kLargestFactor));
+  if (name == "llama3") read_llama3_scaling(c, scaling);
+  if (name == "yarn") read_yarn_scaling(c, scaling);
+}
+
 // What Llama's relatives have in common.
-void read_llama_sizes(ConfigReader& c) {
+void read_llama_sizes(ConfigReader& c, const UsualDefinition& usual = {}) {
   c.set_data_type();
   c.set_sequence("max_position_embeddings");
   c.copy("layers", "num_hidden_layers");
@@ -111,11 +183,16 @@ void read_llama_sizes(ConfigReader& c) {
   c.expect_activation("hidden_act", "silu");
   if (c.rate("attention_dropout") > 0) c.leave_out("attention_dropout: no scores are dropped");
   c.leave_out_quantization();
+  read_rotary(c, usual);
+  c.set_norm_and_start("rms_norm_eps", usual.norm_epsilon);
 }
 
 void leave_out_window(ConfigReader& c, bool used_by_default) {
   if (!c.flag_or("use_sliding_window", used_by_default)) return;
-  if (const std::int64_t window = c.size_or("sliding_window", 0); window > 0)
+  const std::int64_t window = c.size_or("sliding_window", 0);
+  const std::int64_t sequence =
+      std::min(c.size_or("max_position_embeddings", kLongestSequence), kLongestSequence);
+  if (window > 0 && window < sequence)
     c.leave_out(fmt::format("sliding_window = {}: attention sees all earlier positions", window));
 }
 
@@ -158,11 +235,19 @@ void read_top_k(ConfigReader& c, std::string_view experts) {
   c.copy("top_k", "num_experts_per_tok");
 }
 
+// `shares`: whether weights are shares of the chosen experts' scores where the config does not say it.
+void read_router(ConfigReader& c, bool shares) {
+  constexpr double kLargestWeight = 1e3, kUsualWeight = 0.001;
+  c.set("expert_shares", c.flag_or("norm_topk_prob", shares) ? "chosen" : "all");
+  c.set("balance_loss", c.number_or("router_aux_loss_coef", 0, kLargestWeight, kUsualWeight));
+}
+
 HuggingFaceModel read_mixtral(const JsonValue& config) {
   ConfigReader c(config, "mixtral-8x7b");
-  read_llama_sizes(c);
+  read_llama_sizes(c, {.rotary_base = 1e6, .norm_epsilon = 1e-5});
   c.copy("ffn", "intermediate_size");
   read_top_k(c, "num_local_experts");
+  read_router(c, true);
   leave_out_window(c, true);
   return std::move(c).model();
 }
@@ -183,6 +268,7 @@ HuggingFaceModel read_qwen_experts(const JsonValue& config, std::string zoo_mode
   require_experts_everywhere(c);
   c.copy("ffn", "moe_intermediate_size");
   read_top_k(c, "num_experts");
+  read_router(c, false);
   leave_out_window(c, false);
   c.set("shared_ffn", c.size_or("shared_expert_intermediate_size", 0));
   return std::move(c).model();
@@ -212,7 +298,22 @@ HuggingFaceModel read_gpt2(const JsonValue& config) {
   c.set("dropout", c.rate("resid_pdrop"));
   c.set_projection(true);
   c.expect_activation("activation_function", "gelu");
+  c.set_norm_and_start("layer_norm_epsilon", 1e-5);
   return std::move(c).model();
+}
+
+void read_deepseek_router(ConfigReader& c) {
+  constexpr double kLargestWeight = 1e3, kUsualScale = 2.5, kUsualBalance = 0.0001;
+  c.set("router_groups", c.size_or("n_group", 8));
+  c.set("router_top_groups", c.size_or("topk_group", 4));
+  c.set("router_scale", c.number_or("routed_scaling_factor", 0, kLargestWeight, kUsualScale));
+  c.set("balance_loss", c.number_or("aux_loss_alpha", 0, kLargestWeight, kUsualBalance));
+  if (c.size_or("n_group", 1) > 1)
+    c.tell(fmt::format("n_group = {}: tokens go to experts of all groups", c.size_or("n_group", 1)));
+  if (!c.flag_or("norm_topk_prob", true))
+    c.config()
+        .at("norm_topk_prob")
+        .fail("found false, allowed: true, weights that are shares of the chosen experts' scores");
 }
 
 HuggingFaceModel read_deepseek_v3(const JsonValue& config) {
@@ -238,10 +339,12 @@ HuggingFaceModel read_deepseek_v3(const JsonValue& config) {
     c.leave_out("tie_word_embeddings: the projection has its own weight");
   if (const std::int64_t frequency = c.size_or("moe_layer_freq", 1); frequency != 1)
     config.at("moe_layer_freq").fail(fmt::format("found {}, allowed: 1, experts in every layer", frequency));
+  c.set("further_tokens", c.size_or("num_nextn_predict_layers", 0));
   if (const std::int64_t more = c.size_or("num_nextn_predict_layers", 0); more > 0)
-    c.leave_out(fmt::format("num_nextn_predict_layers = {}: no further tokens are predicted", more));
-  if (c.size_or("n_group", 1) > 1)
-    c.leave_out(fmt::format("n_group = {}: tokens go to experts of all groups", c.size_or("n_group", 1)));
+    c.tell(fmt::format("num_nextn_predict_layers = {}: no further tokens are predicted", more));
+  read_deepseek_router(c);
+  read_rotary(c, {});
+  c.set_norm_and_start("rms_norm_eps", 1e-6);
   c.leave_out_quantization();
   return std::move(c).model();
 }

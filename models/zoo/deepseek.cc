@@ -89,6 +89,16 @@ OperatorGraph deepseek(const ZooValues& values) {
   return net.builder().build();
 }
 
+// As in its config.json.
+ZooOptions router_options() {
+  return {
+      ZooOption::integer("router_groups", 8, 1, 1024,
+                         "groups that experts come in; divides experts; for exports"),
+      ZooOption::integer("router_top_groups", 4, 1, 1024, "groups that a token's experts are chosen from"),
+      ZooOption::real("router_scale", 2.5, 0, 1e3, "what the weights of a token's experts are multiplied by"),
+      balance_loss_option(0.0001)};
+}
+
 ZooOptions deepseek_options() {
   const auto width = [](std::string key, std::int64_t value, std::string help) {
     return ZooOption::integer(std::move(key), value, 1, 1 << 17, std::move(help));
@@ -109,8 +119,21 @@ ZooOptions deepseek_options() {
   options.push_back(width("expert_ffn", 2048, "width of an expert"));
   options.push_back(ZooOption::integer("shared_experts", 1, 0, 64, "experts that all tokens share"));
   for (ZooOption& option : experts_options(256, 8)) options.push_back(std::move(option));
+  for (ZooOption& option : router_options()) options.push_back(std::move(option));
   options.push_back(vocabulary_option(129280));
   options.push_back(products_option());
+  // Positions as its config.json stretches them, deviation and balance as section 4.2 has them.
+  for (ZooOption& option : definition_options({.rotary_scaling = "yarn",
+                           .rotary_factor = 40,
+                           .rotary_original = 4096,
+                           .rotary_high = 32,
+                           .rotary_mscale_all = 1,
+                           .norm_epsilon = 1e-6,
+                           .init_deviation = 0.006}))
+    options.push_back(std::move(option));
+  options.push_back(ZooOption::integer("further_tokens", 0, 0, 16,
+                                       "tokens that training predicts beyond the next one; they are not "
+                                       "simulated, so exports refuse them"));
   return options;
 }
 

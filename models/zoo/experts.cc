@@ -39,8 +39,10 @@ OperatorGraph experts(const ZooValues& values, bool head_norm) {
 OperatorGraph mixtral(const ZooValues& values) { return experts(values, false); }
 OperatorGraph expert_qwen3(const ZooValues& values) { return experts(values, true); }
 
-ZooOptions all_expert_options(std::int64_t experts, std::int64_t top_k) {
+ZooOptions all_expert_options(std::int64_t experts, std::int64_t top_k, double balance_loss) {
   ZooOptions options = experts_options(experts, top_k);
+  options.push_back(expert_shares_option());
+  options.push_back(balance_loss_option(balance_loss));
   options.push_back(ZooOption::integer("shared_ffn", 0, 0, 1 << 19,
                                        "width of an expert that all tokens share, weighted by a gate of its "
                                        "own; 0: none"));
@@ -48,9 +50,10 @@ ZooOptions all_expert_options(std::int64_t experts, std::int64_t top_k) {
   return options;
 }
 
-ZooModel mixtral_model(const std::string& size, const std::string& source, const TransformerSizes& sizes) {
-  ZooOptions options = llama_options(4096, sizes, 32000);
-  for (ZooOption& option : all_expert_options(8, 2)) options.push_back(std::move(option));
+ZooModel mixtral_model(const std::string& size, const std::string& source, const TransformerSizes& sizes,
+                       double balance_loss) {
+  ZooOptions options = llama_options(4096, sizes, 32000, {.rotary_base = 1e6});
+  for (ZooOption& option : all_expert_options(8, 2, balance_loss)) options.push_back(std::move(option));
   return {"mixtral-" + size, "Mixtral " + size + ", each token to 2 of 8 experts, balanced load", source,
           std::move(options), mixtral};
 }
@@ -58,21 +61,23 @@ ZooModel mixtral_model(const std::string& size, const std::string& source, const
 ZooModel expert_qwen3_model() {
   ZooOptions options = llama_options(
       4096, {.layers = 94, .hidden = 4096, .heads = 64, .kv_heads = 4, .ffn = 1536, .head_width = 128},
-      151936);
-  for (ZooOption& option : all_expert_options(128, 8)) options.push_back(std::move(option));
+      151936, {.rotary_base = 1e6, .norm_epsilon = 1e-6});
+  for (ZooOption& option : all_expert_options(128, 8, 0.001)) options.push_back(std::move(option));
   return {"qwen3-235b", "Qwen3 235B-A22B, each token to 8 of 128 experts, norms of queries and keys",
-          "Qwen team, 2025, table 2; arXiv:2505.09388; widths: its config.json", std::move(options),
-          expert_qwen3};
+          "Qwen team, 2025, table 2; arXiv:2505.09388; widths, positions and balance: its config.json",
+          std::move(options), expert_qwen3};
 }
 
 }  // namespace
 
 std::vector<ZooModel> experts_models() {
-  return {mixtral_model("8x7b", "Jiang et al., 2024, table 1; arXiv:2401.04088",
-                        {.layers = 32, .hidden = 4096, .heads = 32, .kv_heads = 8, .ffn = 14336}),
-          mixtral_model("8x22b", "Mistral AI, 2024; config.json of Mixtral-8x22B-v0.1",
-                        {.layers = 56, .hidden = 6144, .heads = 48, .kv_heads = 8, .ffn = 16384}),
-          expert_qwen3_model()};
+  return {
+      mixtral_model("8x7b",
+                    "Jiang et al., 2024, table 1; arXiv:2401.04088; rotary base and balance: its config.json",
+                    {.layers = 32, .hidden = 4096, .heads = 32, .kv_heads = 8, .ffn = 14336}, 0.02),
+      mixtral_model("8x22b", "Mistral AI, 2024; config.json of Mixtral-8x22B-v0.1",
+                    {.layers = 56, .hidden = 6144, .heads = 48, .kv_heads = 8, .ffn = 16384}, 0.001),
+      expert_qwen3_model()};
 }
 
 }  // namespace pipesim

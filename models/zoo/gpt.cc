@@ -100,6 +100,7 @@ ZooModel gpt_model(std::string name, std::string description, std::string source
   for (ZooOption& option : experts_options(1, 1)) options.push_back(std::move(option));
   options.push_back(kept_option());
   options.push_back(products_option());
+  for (ZooOption& option : plain_definition_options()) options.push_back(std::move(option));
   return {std::move(name), std::move(description), std::move(source), std::move(options), gpt};
 }
 

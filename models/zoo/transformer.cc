@@ -233,7 +233,8 @@ TensorId llama_attention(TransformerNetwork& net, TensorId x, bool head_norm) {
       net.self_attention(normed, {.causal = true, .bias = false, .rotary = true, .head_norm = head_norm}));
 }
 
-ZooOptions llama_options(std::int64_t sequence, const TransformerSizes& sizes, std::int64_t vocabulary) {
+ZooOptions llama_options(std::int64_t sequence, const TransformerSizes& sizes, std::int64_t vocabulary,
+                         const DecoderDefinition& definition) {
   ZooOptions options =
       transformer_options(batch_option(64, "4 for each of 16 devices"), "bfloat16", sequence, sizes);
   if (sizes.head_width == 0) {
@@ -252,6 +253,7 @@ ZooOptions llama_options(std::int64_t sequence, const TransformerSizes& sizes, s
   options.push_back(document_length_option());
   options.push_back(kept_option());
   options.push_back(products_option());
+  for (ZooOption& option : definition_options(definition)) options.push_back(std::move(option));
   return options;
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "models/graph_builder.h"
+#include "models/zoo/definition.h"
 #include "models/zoo/options.h"
 
 namespace pipesim {
@@ -102,6 +103,7 @@ ZooOption positions_option(std::int64_t value);
 /// biases as option attention_bias says.
 TensorId llama_attention(TransformerNetwork& net, TensorId x, bool head_norm);
 /// Options of all three, head_width and attention_bias among them.
-ZooOptions llama_options(std::int64_t sequence, const TransformerSizes& sizes, std::int64_t vocabulary);
+ZooOptions llama_options(std::int64_t sequence, const TransformerSizes& sizes, std::int64_t vocabulary,
+                         const DecoderDefinition& definition);
 
 }  // namespace pipesim

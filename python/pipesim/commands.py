@@ -1390,18 +1390,22 @@ def export(
     or of a config.json.
 
     megatron: arguments of pretrain_gpt.py, with the layout of pipeline stages. torchtitan: a configuration in
-    Python, the same as overrides of its command line, and the schedule as CSV. deepspeed: its JSON. mlir: no
-    run, but how each tensor of any plan is divided, with meshes and shardings as Shardy and GSPMD write them.
-    instance: no run, but all splits of the model's operators on the topology, with costs and memory, for any
-    solver of the intra-operator problem; "pipesim solve" reads it. The plan says model, topology and what an
-    iteration is, and has no stages.
+    Python, the same as overrides of its command line, and the schedule as CSV; for 0.2 a TOML file.
+    deepspeed: its JSON. mlir: no run, but how each tensor of any plan is divided, with meshes and shardings
+    as Shardy and GSPMD write them. instance: no run, but all splits of the model's operators on the topology,
+    with costs and memory, for any solver of the intra-operator problem; "pipesim solve" reads it. The plan
+    says model, topology and what an iteration is, and has no stages.
 
     What the framework can't express is refused, with the reason, the best recipe that it runs, and what that
     costs.
 
     Args:
         plan: the plan, as search output and simulate output write it.
-        to: the framework that it is written for. One of megatron, torchtitan, deepspeed, mlir, instance.
+        to: the framework that it is written for, or FRAMEWORK:VERSION. One of megatron, torchtitan,
+            deepspeed, mlir, instance. Left out, the version is the newest known. Versions are of Megatron-LM
+            0.12, 0.13, 0.14, 0.15, 0.16, 0.17, 0.18, 0.19, main; of torchtitan 0.2, main; of DeepSpeed 0.18,
+            0.19. Settings differ from version to version, so that files say theirs, and refuse to start with
+            others.
         output: the folder that files are written to; made if it is not there.
         force: replace files that are there.
         topology: hosts and devices; default: those of the plan.

@@ -34,7 +34,10 @@ constexpr const char* kDeepseekV3 =
     "first_k_dense_replace": 3, "moe_layer_freq": 1, "kv_lora_rank": 512, "q_lora_rank": 1536,
     "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128, "vocab_size": 129280,
     "max_position_embeddings": 163840, "num_nextn_predict_layers": 1, "hidden_act": "silu",
-    "tie_word_embeddings": false, "torch_dtype": "bfloat16", "quantization_config": {"quant_method": "fp8"}})";
+    "tie_word_embeddings": false, "torch_dtype": "bfloat16", "quantization_config": {"quant_method": "fp8"},
+    "rope_theta": 10000, "rope_scaling": {"type": "yarn", "factor": 40, "original_max_position_embeddings": 4096,
+    "beta_fast": 32, "beta_slow": 1, "mscale": 1.0, "mscale_all_dim": 1.0}, "rms_norm_eps": 1e-06,
+    "initializer_range": 0.02, "routed_scaling_factor": 2.5, "norm_topk_prob": true, "aux_loss_alpha": 0.001})";
 
 TEST(HuggingFace, HasAsManyParametersAsWerePublished) {
   const HuggingFaceModel llama =
@@ -44,13 +47,15 @@ TEST(HuggingFace, HasAsManyParametersAsWerePublished) {
       "torch_dtype": "bfloat16"})");  // Llama 3.2 1B
   EXPECT_EQ(llama.text,
             "llama:dtype=bfloat16,sequence=8192,layers=16,hidden=2048,heads=32,head_width=64,kv_heads=8,"
-            "vocab=128256,projection=tied,ffn=8192,attention_bias=none");
+            "vocab=128256,projection=tied,rotary_base=10000,rotary_scaling=none,norm_epsilon=1e-06,"
+            "init_deviation=0.02,ffn=8192,attention_bias=none");
   EXPECT_THAT(llama.left_out, IsEmpty());
   EXPECT_EQ(parameters(llama), 1'235'814'400);
 
   const HuggingFaceModel mistral = read(kMistral7b);
   EXPECT_EQ(parameters(mistral), 7'241'732'096);
   EXPECT_THAT(mistral.left_out, ElementsAre("sliding_window = 4096: attention sees all earlier positions"));
+  EXPECT_THAT(mistral.text, testing::EndsWith(",partial=yes"));
 
   EXPECT_EQ(parameters(read(R"({"model_type": "mixtral", "hidden_size": 4096, "intermediate_size": 14336,
       "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 32000,
@@ -85,11 +90,66 @@ TEST(HuggingFace, HasAsManyParametersAsWerePublished) {
 
 TEST(HuggingFace, ReadsDeepseekAsTheZooHasIt) {
   const HuggingFaceModel model = read(kDeepseekV3);
-  EXPECT_EQ(make_zoo_model(model.text).name(), "deepseek-v3:sequence=8192");
+  EXPECT_EQ(make_zoo_model(model.text).name(),
+            "deepseek-v3:sequence=8192,balance_loss=0.001,init_deviation=0.02,further_tokens=1");
   EXPECT_THAT(model.left_out,
               ElementsAre("num_nextn_predict_layers = 1: no further tokens are predicted",
                           "n_group = 8: tokens go to experts of all groups",
                           "quantization_config: weights and products are in the model's type"));
+}
+
+// Keys of a small model of the type, beside those given.
+std::string small_config(const std::string& type, const std::string& more) {
+  return R"({"model_type": ")" + type + R"(", "hidden_size": 64, "intermediate_size": 128,
+    "moe_intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 8, "vocab_size": 100,
+    "num_experts": 4, "num_experts_per_tok": 2, "torch_dtype": "bfloat16", )" +
+         more + "}";
+}
+
+std::string name_of_config(const std::string& type, const std::string& more) {
+  const std::string name = make_zoo_model(read(small_config(type, more)).text).name();
+  const std::size_t at = name.find(",rotary");
+  return at == std::string::npos ? "" : name.substr(at + 1);
+}
+
+// What defines a model beside its sizes stays in its text: the values are those of published files.
+TEST(HuggingFace, KeepsPositionsNormsAndRouters) {
+  // Llama 3.1 and Llama 3.2, whose factors differ.
+  EXPECT_EQ(name_of_config("llama", R"("rms_norm_eps": 1e-05, "rope_theta": 500000.0, "rope_scaling": {
+      "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "rope_type": "llama3",
+      "original_max_position_embeddings": 8192})"),
+            "rotary_base=500000,rotary_scaling=llama3,rotary_factor=8,norm_epsilon=1e-05");
+  // Transformers 5 has all of it in one place.
+  EXPECT_EQ(name_of_config("llama", R"("rms_norm_eps": 1e-05, "rope_parameters": {"rope_theta": 500000.0,
+      "factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "rope_type": "llama3",
+      "original_max_position_embeddings": 8192})"),
+            "rotary_base=500000,rotary_scaling=llama3,rotary_factor=32,norm_epsilon=1e-05");
+  EXPECT_EQ(name_of_config("llama", R"("rope_scaling": {"type": "linear", "factor": 2.0})"),
+            "rotary_scaling=linear,rotary_factor=2");
+  EXPECT_EQ(
+      name_of_config("qwen3", R"("rope_theta": 1000000, "rope_scaling": {"rope_type": "yarn", "factor": 4.0,
+      "original_max_position_embeddings": 32768}, "rms_norm_eps": 1e-06)"),
+      "rotary_scaling=yarn,rotary_factor=4,rotary_original=32768,rotary_high=32");
+  const HuggingFaceModel experts =
+      read(small_config("qwen3_moe", R"("norm_topk_prob": true, "router_aux_loss_coef": 0.002)"));
+  EXPECT_THAT(experts.text, testing::HasSubstr(",expert_shares=chosen,balance_loss=0.002"));
+  // Transformers' own default.
+  EXPECT_THAT(read(small_config("qwen3_moe", R"("rope_theta": 1e6)")).text,
+              testing::HasSubstr(",expert_shares=all,balance_loss=0.001"));
+}
+
+TEST(HuggingFace, SaysWhichPositionsItCannotRead) {
+  const auto message = [](const std::string& more) {
+    return refusal([&] { (void)read(small_config("llama", more)); });
+  };
+  EXPECT_EQ(message(R"("rope_scaling": {"type": "dynamic", "factor": 2.0})"),
+            "config.json: /rope_scaling/type: found \"dynamic\", allowed: default, linear, llama3, yarn");
+  EXPECT_EQ(message(R"("rope_scaling": {"type": "yarn", "factor": 2.0, "attention_factor": 1.5})"),
+            "config.json: /rope_scaling/attention_factor: found 1.5, allowed: yarn without it");
+  EXPECT_EQ(message(R"("rope_scaling": {"type": "yarn", "factor": 2.0})"),
+            "config.json: /rope_scaling: \"original_max_position_embeddings\" is missing");
+  EXPECT_EQ(message(R"("rope_scaling": {"type": "llama3"})"),
+            "config.json: /rope_scaling: \"factor\" is missing");
 }
 
 TEST(HuggingFace, SaysWhatItCannotRead) {

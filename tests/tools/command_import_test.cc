@@ -43,7 +43,7 @@ TEST(Import, WritesTheModelOfAConfig) {
             (Outcome{0,
                      path +
                          ": llama:batch=8,dtype=float32,sequence=32,layers=3,hidden=64,heads=4,head_width=16,"
-                         "kv_heads=4,ffn=128,vocab=100, 49 operators; \"pipesim models " +
+                         "kv_heads=4,ffn=128,vocab=100,partial=yes, 49 operators; \"pipesim models " +
                          path + "\" shows it\n",
                      "pipesim: " + config +
                          ": left out is sliding_window = 8: attention sees all earlier positions\n"}));

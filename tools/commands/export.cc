@@ -13,6 +13,7 @@
 #include "sim/base/deadline.h"
 #include "sim/base/errors.h"
 #include "sim/base/files.h"
+#include "sim/base/suggest.h"
 #include "tools/cli/command.h"
 #include "tools/commands/options/framework_options.h"
 #include "tools/commands/options/planner_options.h"
@@ -41,6 +42,7 @@ struct OpenedPlan {
 
 struct ExportRun : OpenedPlan {
   const Framework& framework;
+  FrameworkVersion version;
   std::string base;    // MODULE:FUNCTION, or ""
   double seconds = 0;  // to look for another recipe; 0: none
 };
@@ -48,12 +50,39 @@ struct ExportRun : OpenedPlan {
 constexpr const char* kInstance = "instance";
 constexpr const char* kMlir = "mlir";
 
-std::string target_of(const Arguments& a) {
+// "megatron:0.15" or "megatron".
+struct ExportTarget {
+  std::string name, version;
+};
+
+ExportTarget target_of(const Arguments& a) {
   if (!a.has("to")) a.refuse("--to is missing: the framework that the plan is written for");
   std::vector<std::string> names;
   for (const Framework& framework : frameworks()) names.emplace_back(framework.name);
   names.insert(names.end(), {kMlir, kInstance});
-  return a.choice("to", names);
+  const std::string& text = a.text("to");
+  const std::size_t colon = text.find(':');
+  const bool known = std::ranges::any_of(
+      frameworks(), [&](const Framework& framework) { return framework.name == text.substr(0, colon); });
+  if (colon == std::string::npos || !known) return {a.choice("to", names), ""};
+  return {text.substr(0, colon), text.substr(colon + 1)};
+}
+
+std::string version_names(const Framework& framework) {
+  std::vector<std::string> names;
+  for (const FrameworkVersion& version : framework.versions()) names.emplace_back(version.name);
+  return list_names(names, names.size());
+}
+
+FrameworkVersion version_of(const Arguments& a, const Framework& framework) {
+  const ExportTarget target = target_of(a);
+  const bool named = a.text("to").find(':') != std::string::npos;
+  if (!named) return framework.versions().back();
+  for (const FrameworkVersion& version : framework.versions()) {
+    if (version.name == target.version) return version;
+  }
+  a.refuse(fmt::format("--to {}: found version \"{}\" of {}, allowed: {}", a.text("to"), target.version,
+                       framework.title, version_names(framework)));
 }
 
 std::string base_of(const Arguments& a, const Framework& framework) {
@@ -84,9 +113,10 @@ OpenedPlan opened_plan(const Arguments& a) {
 }
 
 ExportRun export_run_of(const Arguments& a) {
-  const Framework& framework = *std::ranges::find(frameworks(), target_of(a), &Framework::name);
+  const Framework& framework = framework_named(target_of(a).name);
+  const FrameworkVersion version = version_of(a, framework);
   constexpr double kMostSeconds = 1e6;
-  return {opened_plan(a), framework, base_of(a, framework), a.number("seconds", 0, kMostSeconds)};
+  return {opened_plan(a), framework, version, base_of(a, framework), a.number("seconds", 0, kMostSeconds)};
 }
 
 // Recipes that the framework runs, ranked for the time of --seconds, each as "pipesim search --for" has it.
@@ -162,6 +192,19 @@ void warn_of_dispatch(const ExportRun& run, const FrameworkPlan& plan, std::ostr
         run.file, groups, run.framework.title, parts);
 }
 
+void say_version(const ExportRun& run, std::ostream& err) {
+  err << fmt::format("pipesim: {}: written for {} ({}); --to {}:VERSION names another of {}\n", run.file,
+                     run.version.title, run.version.source, run.framework.name, version_names(run.framework));
+}
+
+// The frameworks whose models are code of their own.
+void say_balance(const ExportRun& run, const FrameworkPlan& plan, std::ostream& err) {
+  if (run.framework.name == "megatron" || !plan.sizes.experts || plan.sizes.experts->balance_loss == 0)
+    return;
+  err << fmt::format("pipesim: {}: left out is balance_loss={}, which {}'s own code chooses\n", run.file,
+                     plan.sizes.experts->balance_loss, run.framework.title);
+}
+
 // How the plan's model may be split on its topology, for solvers of the intra-operator problem.
 int run_instance_export(const Arguments& a, Streams& streams) {
   if (a.has("base")) throw UsageError("export: --base goes with --to torchtitan");
@@ -210,19 +253,22 @@ int run_mlir_export(const Arguments& a, Streams& streams) {
 }
 
 int run_export(const Arguments& arguments, Streams& streams) {
-  if (target_of(arguments) == kInstance) return run_instance_export(arguments, streams);
-  if (target_of(arguments) == kMlir) return run_mlir_export(arguments, streams);
+  if (target_of(arguments).name == kInstance) return run_instance_export(arguments, streams);
+  if (target_of(arguments).name == kMlir) return run_mlir_export(arguments, streams);
   if (arguments.has("mesh")) throw UsageError("export: --mesh goes with --to instance");
   const ExportRun run = export_run_of(arguments);
   const RecipeModel model(run.graph);
   ReadPlan read = read_framework_plan(run.plan, model, run.topology);
   read.plan.base = run.base;
+  read.plan.version = run.version;
   const Refusals refusals = run.framework.refusals(read.plan);
   if (!refusals.empty() || !read.beyond_recipes.empty()) refuse_export(run, read, refusals);
   const std::vector<ExportedFile> files = run.framework.files(read.plan);
   require_new(run.folder, run.force, files);
   write_export(run.folder, files);
+  say_version(run, streams.err);
   warn_of_dispatch(run, read.plan, streams.err);
+  say_balance(run, read.plan, streams.err);
   for (const std::string& option : options_left_out(run.plan.model))
     streams.err << fmt::format("pipesim: {}: left out is {}, which belongs to the model's own code\n",
                                run.file, option);
@@ -231,6 +277,7 @@ int run_export(const Arguments& arguments, Streams& streams) {
                                run.file, run.framework.title);
   if (run.json) {
     nlohmann::ordered_json json{{"framework", run.framework.name},
+                                {"version", run.version.name},
                                 {"recipe", read.plan.recipe.str()},
                                 {"files", nlohmann::ordered_json::array()}};
     for (const ExportedFile& file : files) json["files"].push_back((run.folder / file.name).string());
@@ -249,6 +296,20 @@ int run_export(const Arguments& arguments, Streams& streams) {
 
 }  // namespace
 
+namespace {
+
+std::string versions_text() {
+  std::string text = "Left out, the version is the newest known. Versions are";
+  for (const Framework& framework : frameworks())
+    text += fmt::format("{} of {} {}", &framework == &frameworks().front() ? "" : ";", framework.title,
+                        version_names(framework));
+  return text +
+         ". Settings differ from version to version, so that files say theirs, and refuse to start with "
+         "others.";
+}
+
+}  // namespace
+
 Command export_command() {
   Command c;
   c.name = "export";
@@ -259,7 +320,8 @@ Command export_command() {
       "zoo or of a config.json.\n\nmegatron: arguments of pretrain_gpt.py, with the layout of pipeline "
       "stages. "
       "torchtitan: a configuration in Python, the same as overrides of its command line, and the schedule as "
-      "CSV. deepspeed: its JSON. mlir: no run, but how each tensor of any plan is divided, with meshes and "
+      "CSV; for 0.2 a TOML file. deepspeed: its JSON. mlir: no run, but how each tensor of any plan is "
+      "divided, with meshes and "
       "shardings "
       "as Shardy and GSPMD write them. instance: no run, but all splits of the model's operators on the "
       "topology, "
@@ -273,7 +335,8 @@ Command export_command() {
       {.name = "to",
        .argument = "FRAMEWORK",
        .default_value = "",
-       .help = "the framework that it is written for",
+       .help = "the framework that it is written for, or FRAMEWORK:VERSION",
+       .details = versions_text(),
        .choices = {{"megatron", "Megatron-LM"},
                    {"torchtitan"},
                    {"deepspeed", "DeepSpeed"},

@@ -55,6 +55,28 @@ OpenedDecoder open_decoder(const std::string& text) {
   return {*model, *network, ZooValues(model->name, model->options, assignments)};
 }
 
+RotaryScaling::Way way_named(const std::string& name) {
+  using Way = RotaryScaling::Way;
+  return name == "linear" ? Way::Linear : name == "llama3" ? Way::Llama3 : Way::Yarn;
+}
+std::string name_of(RotaryScaling::Way way) {
+  using Way = RotaryScaling::Way;
+  return way == Way::Linear ? "linear" : way == Way::Llama3 ? "llama3" : "yarn";
+}
+
+std::optional<RotaryScaling> rotary_scaling(const ZooValues& v) {
+  if (!v.has("rotary_scaling") || v.word("rotary_scaling") == "none") return std::nullopt;
+  RotaryScaling scaling{.way = way_named(v.word("rotary_scaling")), .factor = v.real("rotary_factor")};
+  if (scaling.way == RotaryScaling::Way::Linear) return scaling;
+  scaling.original = v.integer("rotary_original");
+  scaling.low = v.real("rotary_low");
+  scaling.high = v.real("rotary_high");
+  if (scaling.way == RotaryScaling::Way::Llama3) return scaling;
+  scaling.mscale = v.real("rotary_mscale");
+  scaling.mscale_all = v.real("rotary_mscale_all");
+  return scaling;
+}
+
 std::int64_t or_derived(std::int64_t value, std::int64_t otherwise) { return value > 0 ? value : otherwise; }
 
 DecoderSizes::Biases decoder_biases(const OpenedDecoder& d) {
@@ -71,13 +93,54 @@ std::optional<DecoderExperts> decoder_experts(const OpenedDecoder& d, std::int64
     return std::nullopt;
   DecoderExperts experts{.count = v.integer("experts"), .top_k = v.integer("top_k"), .ffn = ffn};
   experts.capacity = v.real("capacity_factor");
-  if (d.network == DecoderNetwork::Experts) experts.shared_ffn = v.integer("shared_ffn");
+  if (v.has("balance_loss")) experts.balance_loss = v.real("balance_loss");
+  if (d.network == DecoderNetwork::Experts) {
+    experts.shared_ffn = v.integer("shared_ffn");
+    experts.gated_shared = experts.shared_ffn > 0;
+    experts.chosen_shares = v.word("expert_shares") == "chosen";
+  }
   if (d.network == DecoderNetwork::Latent) {
     experts.ffn = v.integer("expert_ffn");
     experts.shared_ffn = experts.ffn * v.integer("shared_experts");
     experts.dense_layers = v.integer("dense_layers");
+    experts.chosen_shares = true;
+    experts.groups = v.integer("router_groups");
+    experts.top_groups = v.integer("router_top_groups");
+    experts.scale = v.real("router_scale");
   }
   return experts;
+}
+
+std::optional<std::string> scaling_value_for(const std::string& key, const RotaryScaling& scaling) {
+  const bool linear = scaling.way == RotaryScaling::Way::Linear;
+  if (key == "rotary_factor") return fmt::format("{}", scaling.factor);
+  if (!linear && key == "rotary_original") return fmt::format("{}", scaling.original);
+  if (!linear && key == "rotary_low") return fmt::format("{}", scaling.low);
+  if (!linear && key == "rotary_high") return fmt::format("{}", scaling.high);
+  if (scaling.way != RotaryScaling::Way::Yarn) return std::nullopt;
+  if (key == "rotary_mscale") return fmt::format("{}", scaling.mscale);
+  if (key == "rotary_mscale_all") return fmt::format("{}", scaling.mscale_all);
+  return std::nullopt;
+}
+
+// Of what defines the model beside its sizes.
+std::optional<std::string> definition_value_for(const std::string& key, const DecoderSizes& s) {
+  if (key == "norm_epsilon") return fmt::format("{}", s.norm_epsilon);
+  if (key == "init_deviation") return fmt::format("{}", s.init_deviation);
+  if (key == "partial") return s.partial ? "yes" : "no";
+  if (key == "further_tokens") return fmt::format("{}", s.further_tokens);
+  if (key == "rotary_base" && s.rotary_base > 0) return fmt::format("{}", s.rotary_base);
+  if (key == "rotary_scaling") return s.rotary_scaling ? name_of(s.rotary_scaling->way) : "none";
+  if (s.rotary_scaling) {
+    if (const auto value = scaling_value_for(key, *s.rotary_scaling)) return value;
+  }
+  if (!s.experts) return std::nullopt;
+  if (key == "expert_shares") return s.experts->chosen_shares ? "chosen" : "all";
+  if (key == "balance_loss") return fmt::format("{}", s.experts->balance_loss);
+  if (key == "router_groups") return fmt::format("{}", s.experts->groups);
+  if (key == "router_top_groups") return fmt::format("{}", s.experts->top_groups);
+  if (key == "router_scale") return fmt::format("{}", s.experts->scale);
+  return std::nullopt;
 }
 
 // What the text of a zoo model says for an option; nothing: its default stands.
@@ -119,7 +182,7 @@ std::optional<std::string> value_for(const ZooOption& option, const DecoderSizes
   if (s.latent && key == "key_latent") return number(s.latent->key_rank);
   if (s.latent && key == "rotary_width") return number(s.latent->rotary_width);
   if (s.latent && key == "value_width") return number(s.latent->value_width);
-  return std::nullopt;
+  return definition_value_for(key, s);
 }
 
 bool suits_sizes(const ZooModel& model, const DecoderSizes& s) {
@@ -191,6 +254,12 @@ DecoderSizes decoder_sizes(const std::string& model) {
   s.tied = v.has("projection") && v.word("projection") == "tied";
   s.writes_scores = v.word("attention") == "scores";
   if (v.has("dropout")) s.dropout = v.real("dropout");
+  s.norm_epsilon = v.real("norm_epsilon");
+  s.init_deviation = v.real("init_deviation");
+  if (s.positions == 0) s.rotary_base = v.real("rotary_base");
+  s.rotary_scaling = rotary_scaling(v);
+  s.partial = v.has("partial") && v.word("partial") == "yes";
+  if (v.has("further_tokens")) s.further_tokens = v.integer("further_tokens");
   s.experts = decoder_experts(d, s.ffn);
   if (d.network == DecoderNetwork::Latent)
     s.latent = LatentAttention{v.integer("query_latent"), v.integer("key_latent"), v.integer("rotary_width"),

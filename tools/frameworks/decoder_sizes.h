@@ -9,13 +9,30 @@
 
 namespace pipesim {
 
+/// How rotary positions are stretched beyond those that a model was trained for; fields that the way does not
+/// use have their first values, so that equal ways compare equal.
+struct RotaryScaling {
+  enum class Way : std::uint8_t { Linear, Llama3, Yarn };
+  Way way = Way::Linear;
+  double factor = 1;
+  std::int64_t original = 0;  ///< positions before; of Llama3 and Yarn
+  double low = 0, high = 0;   ///< Llama3: low_freq_factor, high_freq_factor; Yarn: beta_slow, beta_fast
+  double mscale = 0, mscale_all = 0;  ///< of Yarn
+  bool operator==(const RotaryScaling&) const = default;
+};
+
 /// Experts in place of a decoder's feed-forward parts.
 struct DecoderExperts {
   std::int64_t count = 0, top_k = 0;
-  std::int64_t ffn = 0;           ///< width of one
-  std::int64_t shared_ffn = 0;    ///< of all experts together that take every token; 0: none
-  std::int64_t dense_layers = 0;  ///< first layers, which have none
-  double capacity = 1;            ///< tokens that one takes, in shares of a balanced load
+  std::int64_t ffn = 0;                     ///< width of one
+  std::int64_t shared_ffn = 0;              ///< of all experts together that take every token; 0: none
+  std::int64_t dense_layers = 0;            ///< first layers, which have none
+  double capacity = 1;                      ///< tokens that one takes, in shares of a balanced load
+  bool gated_shared = false;                ///< the shared experts are weighted by a gate of their own
+  bool chosen_shares = false;               ///< weights are shares of the chosen experts' scores, not of all
+  double balance_loss = 0;                  ///< weight of the loss that balances the load
+  std::int64_t groups = 1, top_groups = 1;  ///< of experts, and those that a token's are chosen from
+  double scale = 1;                         ///< of the weights
   bool operator==(const DecoderExperts&) const = default;
 };
 
@@ -41,6 +58,11 @@ struct DecoderSizes {
   bool tied = false;           ///< the projection to words has the embedding's weight
   bool writes_scores = false;  ///< attention is no single kernel
   double dropout = 0;
+  double norm_epsilon = 0, init_deviation = 0;
+  double rotary_base = 0;  ///< 0: positions are learned
+  std::optional<RotaryScaling> rotary_scaling;
+  bool partial = false;             ///< its config.json asks for more than the model has
+  std::int64_t further_tokens = 0;  ///< that training predicts beyond the next one; not simulated
   std::optional<DecoderExperts> experts;
   std::optional<LatentAttention> latent;
   bool operator==(const DecoderSizes&) const = default;

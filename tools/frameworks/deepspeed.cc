@@ -13,6 +13,20 @@ namespace {
 
 using DeepspeedJson = nlohmann::ordered_json;
 constexpr const char* kDeepspeedConfig = "ds_config.json";
+constexpr int kAutoEp = 19;  // the minor number of the release with which expert_parallel came
+
+const FrameworkVersion& deepspeed_version(const FrameworkPlan& plan) {
+  return plan.version.name.empty() ? deepspeed_versions().back() : plan.version;
+}
+
+// The model itself is the program's own; of what the plan says of it, only this is no matter of its code.
+void refuse_deepspeed_definition(const FrameworkPlan& plan, RuleCheck& check) {
+  if (plan.recipe.expert > 1 && deepspeed_version(plan).number < kAutoEp)
+    check.refuse([&] {
+      return Refusal{fmt::format("ep{}", plan.recipe.expert), "AutoEP came with DeepSpeed 0.19",
+                     amend_recipe([](Recipe& recipe) { recipe.expert = 1, recipe.expert_tensor = 0; })};
+    });
+}
 
 void refuse_deepspeed_pipeline(const FrameworkPlan& plan, RuleCheck& check) {
   const Recipe& r = plan.recipe;
@@ -228,16 +242,24 @@ std::string told_to_the_program(const FrameworkPlan& plan) {
 }
 
 std::string deepspeed_launch(const FrameworkPlan& plan) {
+  const FrameworkVersion& version = deepspeed_version(plan);
   return fmt::format(
-      "#!/bin/sh\n# {}\n# Start it on the first host, with the name of your program: sh launch.sh train.py "
-      "…\n"
-      "{}here=$(dirname \"$0\")\ndeepspeed --hostfile \"$here/hostfile\" --num_nodes {} --num_gpus {} \\\n  "
-      "\"${{@:?is your program and its arguments}}\" --deepspeed --deepspeed_config \"$here/{}\"\n",
-      plan.recipe.str(), told_to_the_program(plan), plan.hosts.names.size(), plan.hosts.devices_of_each,
-      kDeepspeedConfig);
+      "#!/bin/sh\n# {0}\n# For {1} ({2}). Start it on the first host, with the name of your program: sh "
+      "launch.sh "
+      "train.py …\n{3}found=$(python3 -c 'from importlib.metadata import version; "
+      "print(version(\"deepspeed\"))' 2>/dev/null)\ncase $found${{ANY_VERSION:+any}} in 0.{4}.*|*any) ;; "
+      "*)\n  echo "
+      "\"$0: found DeepSpeed ${{found:-(none)}}, allowed: 0.{4}; pipesim export --to deepspeed:VERSION "
+      "writes for "
+      "others, ANY_VERSION=1 starts it all the same\" >&2\n  exit 1\nesac\nhere=$(dirname \"$0\")\ndeepspeed "
+      "--hostfile \"$here/hostfile\" --num_nodes {5} --num_gpus {6} \\\n  "
+      "\"${{@:?is your program and its arguments}}\" --deepspeed --deepspeed_config \"$here/{7}\"\n",
+      plan.recipe.str(), version.title, version.source, told_to_the_program(plan), version.number,
+      plan.hosts.names.size(), plan.hosts.devices_of_each, kDeepspeedConfig);
 }
 
 void check_deepspeed_recipe(const FrameworkPlan& plan, RuleCheck& check) {
+  refuse_deepspeed_definition(plan, check);
   refuse_deepspeed_pipeline(plan, check);
   refuse_deepspeed_order(plan, check);
   refuse_deepspeed_splits(plan, check);
@@ -267,9 +289,16 @@ Framework deepspeed_framework() {
           .check_export = nullptr,
           .files = deepspeed_files,
           .settings = deepspeed_settings,
+          .versions = deepspeed_versions,
           .runtime = "torch-eager",
           .kept = "torch",
           .usual = {}};
+}
+
+const std::vector<FrameworkVersion>& deepspeed_versions() {
+  static const std::vector<FrameworkVersion> all{{"0.18", "DeepSpeed 0.18", "v0.18.9", 18},
+                                                 {"0.19", "DeepSpeed 0.19", "v0.19.5", kAutoEp}};
+  return all;
 }
 
 std::vector<ExportedFile> deepspeed_files(const FrameworkPlan& plan) {

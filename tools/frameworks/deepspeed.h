@@ -9,6 +9,9 @@ namespace pipesim {
 /// What DeepSpeed runs, by the documentation of its settings.
 Framework deepspeed_framework();
 
+/// Releases.
+const std::vector<FrameworkVersion>& deepspeed_versions();
+
 /// The configuration in JSON, a script that launches it, the hosts and the order of ranks.
 std::vector<ExportedFile> deepspeed_files(const FrameworkPlan& plan);
 

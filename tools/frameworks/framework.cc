@@ -127,6 +127,15 @@ std::optional<FrameworkPlan> nearest_expressible(const Framework& framework, con
   return std::nullopt;
 }
 
+std::optional<Refusal> partial_model(const FrameworkPlan& plan) {
+  if (!plan.sizes.partial) return std::nullopt;
+  return Refusal{
+      "partial=yes",
+      "the plan's model goes without what its config.json asks for, which \"pipesim import model\" "
+      "lists; partial=no exports it all the same",
+      {}};
+}
+
 std::function<void(FrameworkPlan&)> amend_recipe(std::function<void(Recipe&)> change) {
   return [change = std::move(change)](FrameworkPlan& plan) { change(plan.recipe); };
 }

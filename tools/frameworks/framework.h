@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -64,6 +65,7 @@ struct Framework {
   /// Of a plan without refusals.
   std::vector<ExportedFile> (*files)(const FrameworkPlan& plan);
   std::vector<FrameworkSetting> (*settings)(const FrameworkPlan& plan);
+  const std::vector<FrameworkVersion>& (*versions)();  ///< the newest last
   /// What runs its plans on GPUs that frameworks have fused attention for (parse_runtime()).
   std::string_view runtime;
   std::string_view kept;  ///< what its kernels keep for backward: the option `kept` of decoders
@@ -92,6 +94,9 @@ std::string model_kept_by(const Framework& framework, const std::string& model);
 /// none and the recipe is legal for the model. Nothing when there is no such plan.
 std::optional<FrameworkPlan> nearest_expressible(const Framework& framework, const FrameworkPlan& plan,
                                                  const Refusals& refusals, const RecipeModel& model);
+
+/// Why no framework gets a model that lacks what its config.json asks for; nothing where it has all.
+std::optional<Refusal> partial_model(const FrameworkPlan& plan);
 
 /// An amendment of the recipe.
 std::function<void(FrameworkPlan&)> amend_recipe(std::function<void(Recipe&)> change);

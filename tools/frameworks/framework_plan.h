@@ -12,6 +12,14 @@
 
 namespace pipesim {
 
+/// A version of a framework that exports are written for.
+struct FrameworkVersion {
+  std::string_view name;    ///< "0.15", as in --to megatron:0.15
+  std::string_view title;   ///< "Megatron-LM core 0.15"
+  std::string_view source;  ///< the tag or commit whose settings are written
+  int number = 0;           ///< greater for later versions of the same framework
+};
+
 /// A plan in the terms of frameworks: a recipe, the sizes of a decoder, and what an iteration is.
 struct FrameworkPlan {
   Recipe recipe;      ///< complete
@@ -22,7 +30,8 @@ struct FrameworkPlan {
   Optimizer optimizer = Optimizer::Adam;
   DataType gradient_type = DataType::Float32;
   Hosts hosts;
-  std::string base = {};  ///< torchtitan: MODULE:FUNCTION, a configuration of the model; "": its own
+  FrameworkVersion version = {};  ///< that the export is for; without a name, the framework's newest
+  std::string base = {};          ///< torchtitan: MODULE:FUNCTION, a configuration of the model; "": its own
   [[nodiscard]] std::int64_t microbatches() const { return samples / (recipe.data * recipe.microbatch); }
   [[nodiscard]] std::int64_t copies() const { return recipe.data * recipe.context; }  ///< of a weight
 };

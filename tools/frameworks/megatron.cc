@@ -4,15 +4,21 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
-// The arguments are those of megatron/training/arguments.py (core 0.15), of which
-// tests/tools/frameworks/documented/megatron.txt lists names and values.
+#include "tools/frameworks/megatron_model.h"
+
+// The arguments are those of megatron/training/arguments.py, of which
+// tests/tools/frameworks/documented/megatron.txt lists names and values, by version.
 
 namespace pipesim {
 namespace {
 
 constexpr const char* kMegatronArguments = "megatron.args";
+
+// The minor numbers of Megatron core with which arguments came, and that of its main branch.
+constexpr int kLayout = 13, kMegatronFsdp = 14, kMegatronMain = 20;
 
 bool shards_gradients(const Recipe& recipe) { return recipe.state_sharding.each_microbatch(); }
 
@@ -157,79 +163,31 @@ void refuse_megatron_model(const FrameworkPlan& plan, RuleCheck& check) {
     });
 }
 
-// Collects arguments.
-class ArgumentWriter {
- public:
-  void flag(const char* name) { arguments_.push_back({name, {}}); }
-  template <class... T>
-  void add(const char* name, const T&... values) {
-    arguments_.push_back({name, {fmt::format("{}", values)...}});
+// The layers of each rank where its stages have as many, and all ranks between the first and the last, too:
+// what core 0.12 can be told. Nothing otherwise.
+std::optional<std::vector<std::int64_t>> layers_of_ranks(const FrameworkPlan& plan) {
+  const auto ranks = static_cast<std::size_t>(plan.recipe.pipeline);
+  std::vector<std::int64_t> layers(plan.layers.begin(), plan.layers.begin() + plan.recipe.pipeline);
+  for (std::size_t stage = ranks; stage < plan.layers.size(); ++stage) {
+    if (plan.layers[stage] != layers[stage % ranks]) return std::nullopt;
   }
-  std::vector<MegatronArgument> take() && { return std::move(arguments_); }
-
- private:
-  std::vector<MegatronArgument> arguments_;
-};
-
-void write_megatron_attention(const DecoderSizes& s, ArgumentWriter& w) {
-  w.add("--num-attention-heads", s.heads);
-  if (s.writes_scores) w.add("--attention-backend", "unfused");
-  if (s.latent) {
-    w.flag("--multi-latent-attention");
-    w.add("--q-lora-rank", s.latent->query_rank);
-    w.add("--kv-lora-rank", s.latent->key_rank);
-    w.add("--qk-head-dim", s.head_width);
-    w.add("--qk-pos-emb-head-dim", s.latent->rotary_width);
-    w.add("--v-head-dim", s.latent->value_width);
-    return;
+  for (std::size_t rank = 2; rank + 1 < ranks; ++rank) {
+    if (layers[rank] != layers[1]) return std::nullopt;
   }
-  if (s.head_width * s.heads != s.hidden) w.add("--kv-channels", s.head_width);
-  if (s.kv_heads != s.heads) {
-    w.flag("--group-query-attention");
-    w.add("--num-query-groups", s.kv_heads);
-  }
-  if (s.head_norm) w.flag("--qk-layernorm");
+  for (std::int64_t& of_rank : layers) of_rank *= plan.recipe.chunks;
+  return layers;
 }
 
-void write_megatron_experts(const DecoderSizes& s, ArgumentWriter& w) {
-  const DecoderExperts& e = *s.experts;
-  w.add("--num-experts", e.count);
-  w.add("--moe-router-topk", e.top_k);
-  w.add("--moe-ffn-hidden-size", e.ffn);
-  if (e.shared_ffn > 0) w.add("--moe-shared-expert-intermediate-size", e.shared_ffn);
-  if (e.dense_layers > 0)
-    w.add("--moe-layer-freq", fmt::format("([0]*{}+[1]*{})", e.dense_layers, s.layers - e.dense_layers));
-  if (s.latent) w.add("--moe-router-score-function", "sigmoid");
-  if (e.capacity != 1) {
-    w.add("--moe-expert-capacity-factor", e.capacity);
-    w.flag("--moe-pad-expert-input-to-capacity");
-  }
-  w.add("--moe-token-dispatcher-type", "alltoall");
-  w.flag("--moe-grouped-gemm");
-}
-
-void write_megatron_model(const FrameworkPlan& plan, ArgumentWriter& w) {
-  const DecoderSizes& s = plan.sizes;
-  w.add("--num-layers", s.layers);
-  w.add("--hidden-size", s.hidden);
-  w.add("--ffn-hidden-size", s.ffn);
-  write_megatron_attention(s, w);
-  w.add("--seq-length", s.sequence);
-  w.add("--max-position-embeddings", std::max(s.sequence, s.positions));
-  w.add("--position-embedding-type", s.positions > 0 ? "learned_absolute" : "rope");
-  w.add("--normalization", s.gated ? "RMSNorm" : "LayerNorm");
-  if (s.gated) w.flag("--swiglu");
-  if (s.biases != DecoderSizes::Biases::Layers) w.flag("--disable-bias-linear");
-  if (s.biases == DecoderSizes::Biases::Qkv) w.flag("--add-qkv-bias");
-  if (!s.tied) w.flag("--untie-embeddings-and-output-weights");
-  w.add("--hidden-dropout", s.dropout);
-  w.add("--attention-dropout", 0);
-  const std::int64_t tp = plan.recipe.tensor;
-  w.add("--padded-vocab-size", (s.vocabulary + tp - 1) / tp * tp);
-  if (s.experts) write_megatron_experts(s, w);
-  if (s.type == DataType::BFloat16) w.flag("--bf16");
-  if (s.type == DataType::Float16) w.flag("--fp16");
-  if (s.float8) w.add("--fp8-format", "hybrid");
+void refuse_megatron_stages(const FrameworkPlan& plan, RuleCheck& check) {
+  if (plan.recipe.pipeline == 1 || megatron_version(plan).number >= kLayout || layers_of_ranks(plan)) return;
+  check.refuse([&] {
+    return Refusal{fmt::format("stages of {} layers", fmt::join(plan.layers, ", ")),
+                   "stages of other layers than the first and the last rank's are for "
+                   "--pipeline-model-parallel-layout, which came with core 0.13",
+                   amend_recipe([](Recipe& recipe) {
+                     recipe.first.reset(), recipe.last.reset(), recipe.layers.clear();
+                   })};
+  });
 }
 
 // "Et*10|t*10|t*10L".
@@ -243,7 +201,21 @@ std::string layout_of(const std::vector<std::int64_t>& layers) {
   return layout + "L";
 }
 
-void write_megatron_parallelism(const FrameworkPlan& plan, ArgumentWriter& w) {
+void write_megatron_stages(const FrameworkPlan& plan, MegatronWriter& w) {
+  const Recipe& r = plan.recipe;
+  w.add("--pipeline-model-parallel-size", r.pipeline);
+  if (r.pipeline == 1) return;
+  if (megatron_version(plan).number >= kLayout)
+    return w.add("--pipeline-model-parallel-layout", layout_of(plan.layers));
+  const std::vector<std::int64_t> layers = layers_of_ranks(plan).value();
+  const std::int64_t even = plan.sizes.layers / r.pipeline;
+  const bool uneven = std::ranges::any_of(layers, [&](std::int64_t of_rank) { return of_rank != even; });
+  if (uneven) w.add("--decoder-first-pipeline-num-layers", layers.front());
+  if (uneven) w.add("--decoder-last-pipeline-num-layers", layers.back());
+  if (r.chunks > 1) w.add("--num-virtual-stages-per-pipeline-rank", r.chunks);
+}
+
+void write_megatron_parallelism(const FrameworkPlan& plan, MegatronWriter& w) {
   const Recipe& r = plan.recipe;
   w.add("--tensor-model-parallel-size", r.tensor);
   if (r.sequence_parallel) w.flag("--sequence-parallel");
@@ -253,8 +225,7 @@ void write_megatron_parallelism(const FrameworkPlan& plan, ArgumentWriter& w) {
     w.add("--cp-comm-type", both ? "a2a+p2p" : r.ulysses > 1 ? "a2a" : r.ring ? "p2p" : "all_gather");
     if (both) w.add("--hierarchical-context-parallel-sizes", r.ulysses, r.context / r.ulysses);
   }
-  w.add("--pipeline-model-parallel-size", r.pipeline);
-  if (r.pipeline > 1) w.add("--pipeline-model-parallel-layout", layout_of(plan.layers));
+  write_megatron_stages(plan, w);
   if (plan.sizes.experts) {
     w.add("--expert-model-parallel-size", r.expert);
     w.add("--expert-tensor-parallel-size", r.expert_tensor_degree());
@@ -265,7 +236,7 @@ void write_megatron_parallelism(const FrameworkPlan& plan, ArgumentWriter& w) {
   if (r.tensor_overlap.value_or(false) && r.sequence_parallel) w.flag("--tp-comm-overlap");
 }
 
-void write_megatron_optimizer(const FrameworkPlan& plan, ArgumentWriter& w) {
+void write_megatron_optimizer(const FrameworkPlan& plan, MegatronWriter& w) {
   const Recipe& r = plan.recipe;
   const StateSharding& s = r.state_sharding;
   w.add("--optimizer", plan.optimizer == Optimizer::Adam ? "adam" : "sgd");
@@ -283,14 +254,15 @@ void write_megatron_optimizer(const FrameworkPlan& plan, ArgumentWriter& w) {
   if (s.group > 0 && s.group < plan.copies())
     w.add("--num-distributed-optimizer-instances", plan.copies() / s.group);
   if (!shards_gradients(r)) return;
-  w.flag("--use-megatron-fsdp");
+  const bool renamed = megatron_version(plan).number >= kMegatronFsdp;
+  w.flag(renamed ? "--use-megatron-fsdp" : "--use-custom-fsdp");
   w.add("--data-parallel-sharding-strategy",
         s.kind == StateSharding::Kind::Weights ? "optim_grads_params" : "optim_grads");
   w.flag("--no-gradient-accumulation-fusion");
-  w.add("--ckpt-format", "fsdp_dtensor");
+  if (renamed) w.add("--ckpt-format", "fsdp_dtensor");
 }
 
-void write_megatron_batch(const FrameworkPlan& plan, ArgumentWriter& w) {
+void write_megatron_batch(const FrameworkPlan& plan, MegatronWriter& w) {
   w.add("--micro-batch-size", plan.recipe.microbatch);
   w.add("--global-batch-size", plan.samples);
   if (plan.recipe.recompute == Recompute::Kind::Selective) {
@@ -312,16 +284,34 @@ std::string megatron_arguments_text(const FrameworkPlan& plan) {
   return text;
 }
 
+// Megatron-LM says its version in a file of its own, so that no module must be loaded.
+std::string version_check(const FrameworkVersion& version) {
+  return fmt::format(
+      "found=$(sed -n 's/^M[AJINOR]* = //p' megatron/core/package_info.py 2>/dev/null | paste -sd .)\n"
+      "if [ \"$found\" != 0.{0} ] && [ -z \"$ANY_VERSION\" ]; then\n"
+      "  echo \"$0: found Megatron-LM core ${{found:-(none) in this folder}}, allowed: 0.{0}; pipesim export "
+      "--to "
+      "megatron:VERSION writes for others, ANY_VERSION=1 starts it all the same\" >&2\n"
+      "  exit 1\nfi\n",
+      version.number);
+}
+
+// FSDP refuses the setting that tensor and context parallelism ask for, wherever it comes from.
+const char* connections_text(const Recipe& r) {
+  if (shards_gradients(r)) return "unset CUDA_DEVICE_MAX_CONNECTIONS\n";
+  return r.tensor > 1 || r.context > 1 ? "export CUDA_DEVICE_MAX_CONNECTIONS=1\n" : "";
+}
+
 // Tokens beside the vocabulary of the model: NullTokenizer adds one of its own.
 std::string megatron_launch(const FrameworkPlan& plan) {
-  const Recipe& r = plan.recipe;
-  std::string text = "#!/bin/sh\n# " + plan.recipe.str() +
-                     "\n# Start it in the folder of Megatron-LM, on each host. Data, learning rate and "
-                     "checkpoints are yours: replace the last\n# line's arguments, or add to them.\n"
-                     "set -f\nhere=$(dirname \"$0\")\n";
-  if ((r.tensor > 1 || r.context > 1) && !shards_gradients(r))
-    text += "export CUDA_DEVICE_MAX_CONNECTIONS=1\n";
-  return text + torchrun_text(plan.hosts) +
+  const FrameworkVersion& version = megatron_version(plan);
+  return fmt::format(
+             "#!/bin/sh\n# {}\n# For {} ({}). Start it in its folder, on each host. Data,\n# learning rate "
+             "and "
+             "checkpoints are yours: replace the last line's arguments, or add to them.\n"
+             "set -f\nhere=$(dirname \"$0\")\n",
+             plan.recipe.str(), version.title, version.source) +
+         version_check(version) + connections_text(plan.recipe) + torchrun_text(plan.hosts) +
          fmt::format(
              " \\\n  pretrain_gpt.py $(cat \"$here/{}\") \\\n  --mock-data --tokenizer-type "
              "NullTokenizer --vocab-size {} --train-iters 20 --lr 1e-4 --log-interval 1 \"$@\"\n",
@@ -336,6 +326,8 @@ void check_megatron_recipe(const FrameworkPlan& plan, RuleCheck& check) {
   refuse_megatron_overlap(plan, check);
   refuse_megatron_experts(plan, check);
   refuse_megatron_recompute(plan, check);
+  refuse_megatron_groups(plan, check);
+  refuse_megatron_stages(plan, check);
 }
 
 }  // namespace
@@ -356,9 +348,10 @@ Framework megatron_framework() {
           .title = "Megatron-LM",
           .check_recipe = check_megatron_recipe,
           .check_model = refuse_megatron_model,
-          .check_export = nullptr,
+          .check_export = refuse_megatron_definition,
           .files = megatron_files,
           .settings = megatron_settings,
+          .versions = megatron_versions,
           .runtime = "megatron",
           .kept = "megatron",
           .usual = {.allows = {},
@@ -367,8 +360,26 @@ Framework megatron_framework() {
                     .tensor_overlap = true}};
 }
 
+const std::vector<FrameworkVersion>& megatron_versions() {
+  static const std::vector<FrameworkVersion> all{
+      {"0.12", "Megatron-LM core 0.12", "core_v0.12.0", 12},
+      {"0.13", "Megatron-LM core 0.13", "core_v0.13.0", 13},
+      {"0.14", "Megatron-LM core 0.14", "core_v0.14.0", 14},
+      {"0.15", "Megatron-LM core 0.15", "core_v0.15.3", 15},
+      {"0.16", "Megatron-LM core 0.16", "core_v0.16.1", 16},
+      {"0.17", "Megatron-LM core 0.17", "core_v0.17.1", 17},
+      {"0.18", "Megatron-LM core 0.18", "core_v0.18.2", 18},
+      {"0.19", "Megatron-LM core 0.19", "core_v0.19.0", 19},
+      {"main", "Megatron-LM's main branch", "d98e8a64dd of August 2026, core 0.20", kMegatronMain}};
+  return all;
+}
+
+const FrameworkVersion& megatron_version(const FrameworkPlan& plan) {
+  return plan.version.name.empty() ? megatron_versions().back() : plan.version;
+}
+
 std::vector<MegatronArgument> megatron_arguments(const FrameworkPlan& plan) {
-  ArgumentWriter writer;
+  MegatronWriter writer;
   write_megatron_model(plan, writer);
   write_megatron_parallelism(plan, writer);
   write_megatron_optimizer(plan, writer);

@@ -10,6 +10,9 @@ namespace pipesim {
 /// What Megatron-LM runs, by the documentation of its settings.
 Framework megatron_framework();
 
+/// Releases of Megatron core, and the main branch.
+const std::vector<FrameworkVersion>& megatron_versions();
+
 /// An argument of Megatron-LM and its values.
 struct MegatronArgument {
   std::string flag;  ///< "--num-layers"

@@ -462,6 +462,12 @@ std::optional<double> MegatronFile::factor(std::string_view flag) const {
   return factor;
 }
 
+std::optional<double> MegatronFile::real(std::string_view flag) const {
+  const std::optional<double> real = number(flag);
+  if (real && *real < 0) fail(flag, fmt::format("found \"{}\", allowed: a number from 0 on", *text(flag)));
+  return real;
+}
+
 void MegatronFile::fail(std::string_view flag, const std::string& message) const {
   const auto found = given_.find(flag);
   if (found == given_.end()) throw InputError(fmt::format("{}: {}: {}", source_, flag, message));

@@ -34,6 +34,7 @@ class MegatronFile {
   [[nodiscard]] std::int64_t required(std::string_view flag) const;
   [[nodiscard]] std::optional<double> rate(std::string_view flag) const;    ///< from 0 up to 1
   [[nodiscard]] std::optional<double> factor(std::string_view flag) const;  ///< above 0
+  [[nodiscard]] std::optional<double> real(std::string_view flag) const;    ///< from 0 on
   /// InputError `FILE:LINE: --flag: MESSAGE`, without the line where the flag is not given.
   [[noreturn]] void fail(std::string_view flag, const std::string& message) const;
   [[nodiscard]] const std::string& source() const { return source_; }

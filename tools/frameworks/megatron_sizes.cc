@@ -71,6 +71,9 @@ class SizesReader {
     const std::int64_t usual = two_thirds ? 4 * s.hidden * 2 / 3 / kMultiple * kMultiple : 4 * s.hidden;
     s.ffn = file_.count("--ffn-hidden-size").value_or(usual);
     s.head_norm = given("--qk-layernorm");
+    constexpr double kUsualEpsilon = 1e-5, kUsualDeviation = 0.02;
+    s.norm_epsilon = file_.rate("--norm-epsilon").value_or(kUsualEpsilon);
+    s.init_deviation = file_.rate("--init-method-std").value_or(kUsualDeviation);
     s.tied = !given("--untie-embeddings-and-output-weights");
     read_attention();
     read_positions();
@@ -78,6 +81,7 @@ class SizesReader {
     read_vocabulary();
     if (file_.count("--num-experts", 0).value_or(0) > 1) read_experts();
     if (given("--multi-latent-attention")) read_latent();
+    if (sizes_.positions == 0) read_rotary();
     read_what_the_zoo_fixes();
     return sizes_;
   }
@@ -116,14 +120,55 @@ class SizesReader {
       sizes_.positions = std::max(file_.count("--max-position-embeddings").value_or(0), sizes_.sequence);
     } else if (type == "alibi") {
       sizes_.alibi = true;
-    } else if (type == "none" || type == "yarn" || type == "mrope" || type == "relative") {
+    } else if (type == "none" || type == "mrope" || type == "relative") {
       if (!is_t5(file_)) leave_out("--position-embedding-type", type + " is taken as rope");
-    } else if (type != "rope" && type != "rotary") {
+    } else if (type != "rope" && type != "rotary" && type != "yarn") {
       file_.fail("--position-embedding-type",
-                 fmt::format("found \"{}\", allowed: learned_absolute, rope, alibi, none", type));
+                 fmt::format("found \"{}\", allowed: learned_absolute, rope, yarn, alibi, none", type));
     }
     if (given("--embed-layernorm") && !sizes_.alibi)
       leave_out("--embed-layernorm", "the embedding has no norm without ALiBi");
+    yarn_ = type == "yarn";
+  }
+
+  void read_rotary() {
+    using Way = RotaryScaling::Way;
+    constexpr double kUsualBase = 10000, kUsualFactor = 8;
+    sizes_.rotary_base = file_.factor("--rotary-base").value_or(kUsualBase);
+    if (const auto share = file_.factor("--rotary-percent"); share && *share != 1)
+      leave_out("--rotary-percent", fmt::format("{}: heads are rotated whole", *share));
+    if (sizes_.latent) return read_latent_scaling();
+    if (yarn_) {
+      read_yarn();
+    } else if (given("--use-rope-scaling")) {
+      sizes_.rotary_scaling =
+          RotaryScaling{.way = Way::Llama3,
+                        .factor = file_.factor("--rope-scaling-factor").value_or(kUsualFactor),
+                        .original = 8192,
+                        .low = 1,
+                        .high = 4};
+    } else if (const auto factor = file_.count("--rotary-seq-len-interpolation-factor")) {
+      sizes_.rotary_scaling = RotaryScaling{.way = Way::Linear, .factor = static_cast<double>(*factor)};
+    }
+  }
+
+  void read_yarn() {
+    constexpr std::int64_t kUsualOriginal = 4096;
+    constexpr double kUsualSlow = 1, kUsualFast = 32, kUsualScale = 1;
+    RotaryScaling scaling{.way = RotaryScaling::Way::Yarn};
+    scaling.factor = file_.factor("--rotary-scaling-factor").value_or(1);
+    scaling.original = file_.count("--yarn-original-max-position-embeddings").value_or(kUsualOriginal);
+    scaling.low = file_.factor("--yarn-beta-slow").value_or(kUsualSlow);
+    scaling.high = file_.factor("--yarn-beta-fast").value_or(kUsualFast);
+    scaling.mscale = file_.real("--mscale").value_or(kUsualScale);
+    scaling.mscale_all = file_.real("--mscale-all-dim").value_or(0);
+    sizes_.rotary_scaling = scaling;
+  }
+
+  // YaRN unless told otherwise; a factor of 1 changes nothing.
+  void read_latent_scaling() {
+    if (file_.text("--rope-type").value_or("yarn") != "rope") read_yarn();
+    if (sizes_.rotary_scaling && sizes_.rotary_scaling->factor == 1) sizes_.rotary_scaling.reset();
   }
 
   void read_biases() {
@@ -193,6 +238,7 @@ class SizesReader {
     e.ffn = file_.count("--moe-ffn-hidden-size").value_or(sizes_.ffn);
     e.shared_ffn = file_.count("--moe-shared-expert-intermediate-size", 0).value_or(0);
     e.capacity = file_.factor("--moe-expert-capacity-factor").value_or(1);
+    read_router(e);
     if (const auto pattern = file_.text("--moe-layer-freq")) e.dense_layers = dense_layers_of(*pattern);
     if (!given("--multi-latent-attention")) {
       if (e.dense_layers > 0)
@@ -202,6 +248,26 @@ class SizesReader {
       sizes_.ffn = e.ffn;
     }
     sizes_.experts = e;
+  }
+
+  void read_router(DecoderExperts& e) {
+    const bool latent = given("--multi-latent-attention");
+    e.gated_shared = !latent && e.shared_ffn > 0;
+    if (e.gated_shared && !given("--moe-shared-expert-gate"))
+      leave_out("--moe-shared-expert-gate", "missing; shared experts have a gate of their own");
+    e.chosen_shares = latent || !given("--moe-router-pre-softmax");
+    if (file_.text("--moe-router-load-balancing-type").value_or("aux_loss") != "none")
+      e.balance_loss = file_.real("--moe-aux-loss-coeff").value_or(0);
+    if (latent) e.groups = file_.count("--moe-router-num-groups").value_or(1);
+    if (latent) e.top_groups = file_.count("--moe-router-group-topk").value_or(1);
+    if (latent) e.scale = file_.factor("--moe-router-topk-scaling-factor").value_or(1);
+    if (sizes_.gated) return;
+    if (sizes_.biases == DecoderSizes::Biases::Layers)
+      leave_out("--disable-bias-linear", "missing; experts have no biases without --swiglu");
+    if (e.chosen_shares)
+      leave_out("--moe-router-pre-softmax", "missing; weights of experts are shares of all without --swiglu");
+    e.chosen_shares = false;
+    e.balance_loss = 0;
   }
 
   // "([0]*3+[1]*58)", or a number N for experts in each N-th layer.
@@ -286,6 +352,7 @@ class SizesReader {
         file_.count("--qk-pos-emb-head-dim").value_or(kRotary), file_.count("--v-head-dim").value_or(kWidth)};
     sizes_.head_width = file_.count("--qk-head-dim").value_or(kWidth);
     sizes_.kv_heads = sizes_.heads;
+    if (!sizes_.head_norm) leave_out("--qk-layernorm", "missing; latents have norms");
     sizes_.head_norm = false;
     if (!sizes_.experts || !sizes_.gated)
       file_.fail("--multi-latent-attention", "goes with --num-experts and --swiglu, as in DeepSeek-V3");
@@ -326,7 +393,7 @@ class SizesReader {
     if (norm != "RMSNorm") leave_out("--normalization", norm + " is taken as RMSNorm with --swiglu");
     if (s.positions > 0)
       leave_out("--position-embedding-type", "learned positions are taken as rotary with --swiglu");
-    s.positions = 0;
+    if (s.positions > 0) s.positions = 0, read_rotary();
     if (s.biases == DecoderSizes::Biases::Layers) {
       leave_out("--disable-bias-linear",
                 "missing; products have no biases with --swiglu, but for queries, "
@@ -358,6 +425,7 @@ class SizesReader {
   std::int64_t tensor_;
   std::vector<std::string>& left_out_;
   DecoderSizes sizes_;
+  bool yarn_ = false;  // --position-embedding-type
 };
 
 bool starts(const MegatronFile& file, std::string_view program) {

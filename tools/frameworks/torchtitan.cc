@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 #include <utility>
 
 #include "taskgraph/plan/pipeline.h"
+#include "tools/frameworks/torchtitan_model.h"
 
-// The fields are those of torchtitan/config/configs.py at 0014ac2 (2026), of which
+// The fields are those of torchtitan/config/configs.py, and of config/job_config.py in 0.2, of which
 // tests/tools/frameworks/documented/torchtitan.txt lists names and values. How they place stages and take
 // steps is in torchtitan/distributed/pipeline_parallel.py, and in PyTorch's
 // torch/distributed/pipelining/schedules.py.
@@ -17,32 +17,11 @@
 namespace pipesim {
 namespace {
 
-constexpr const char* kTorchtitanConfig = "pipesim_plan";
 constexpr const char* kTorchtitanSchedule = "schedule.csv";
 
 // Schedules in a V.
 constexpr const char* kZeroBubbleV = "zb-v";
 constexpr const char* kDualPipeV = "dualpipe-v";
-
-// Models that torchtitan has a configuration of.
-struct TorchtitanModel {
-  std::string_view zoo, module, config;
-};
-constexpr std::array kTorchtitanModels{TorchtitanModel{"llama3-8b", "llama3", "llama3_8b"},
-                                       TorchtitanModel{"llama3-70b", "llama3", "llama3_70b"},
-                                       TorchtitanModel{"llama3-405b", "llama3", "llama3_405b"},
-                                       TorchtitanModel{"deepseek-v3", "deepseek_v3", "deepseek_v3_671b"}};
-
-// The model but for its sequence and type, which are fields.
-const TorchtitanModel* torchtitan_model(const DecoderSizes& sizes) {
-  for (const TorchtitanModel& model : kTorchtitanModels) {
-    DecoderSizes known = decoder_sizes(std::string(model.zoo));
-    known.sequence = sizes.sequence;
-    known.type = sizes.type;
-    if (known == sizes) return &model;
-  }
-  return nullptr;
-}
 
 void check_torchtitan_export(const FrameworkPlan& plan, RuleCheck& check) {
   if (plan.base.empty() && !torchtitan_model(plan.sizes))
@@ -52,6 +31,7 @@ void check_torchtitan_export(const FrameworkPlan& plan, RuleCheck& check) {
                      "any sequence; --base names one of yours",
                      {}};
     });
+  refuse_torchtitan_definition(plan, check);
 }
 
 void refuse_torchtitan_model(const FrameworkPlan& plan, RuleCheck& check) {
@@ -272,19 +252,21 @@ std::vector<std::vector<std::string>> modules_of(const FrameworkPlan& plan) {
       parts[stage].push_back(fmt::format("layers.{}", layer++));
   }
   parts.back().emplace_back("norm");
-  parts.back().emplace_back("output");
+  parts.back().emplace_back(takes_toml(plan) ? "output" : "lm_head");
   return parts;
 }
 
-std::string modules_text(const FrameworkPlan& plan) {
-  std::string text = "    config.parallelism.module_fqns_per_model_part = [\n";
+// A list of lists, its lines indented by so many spaces.
+std::string modules_text(const FrameworkPlan& plan, std::size_t indent) {
+  const std::string before(indent, ' ');
+  std::string text = "[\n";
   for (const auto& part : modules_of(plan)) {
-    text += "        [";
+    text += before + "    [";
     for (std::size_t i = 0; i < part.size(); ++i)
       text += fmt::format("{}\"{}\"", i == 0 ? "" : ", ", part[i]);
     text += "],\n";
   }
-  return text + "    ]\n";
+  return text + before + "]";
 }
 
 // The module and the function of the configuration that the plan's settings are put on.
@@ -292,31 +274,75 @@ std::pair<std::string, std::string> base_of_plan(const FrameworkPlan& plan) {
   const std::size_t colon = plan.base.find(':');
   if (!plan.base.empty()) return {plan.base.substr(0, colon), plan.base.substr(colon + 1)};
   const TorchtitanModel& model = *torchtitan_model(plan.sizes);
-  return {fmt::format("torchtitan.models.{}.config_registry", model.module), std::string(model.config)};
+  return {fmt::format("torchtitan.models.{}.config_registry", model.module), std::string(model.function)};
+}
+
+constexpr const char* kPlacedInV =
+    "# Stages lie in a V because of the schedule's name. Their steps are these.\n";
+
+// Modules that other versions don't have, and fields that they don't have, are told in one line.
+std::string torchtitan_opening(const FrameworkPlan& plan) {
+  const auto [module, function] = base_of_plan(plan);
+  const FrameworkVersion& version = torchtitan_version(plan);
+  const std::string own = plan.base.empty() ? "    from torchtitan.models.common import RMSNorm\n" : "";
+  return fmt::format(
+      "# {0}\n# For {1} ({2}).\n\nfrom {7}pathlib import Path\n\nALLOWED = (\n    \"allowed: {1} ({2}); \"\n"
+      "    \"pipesim export --to torchtitan:VERSION writes for others\"\n)\n\ntry:\n    from "
+      "torchtitan.distributed.activation_checkpoint import FullAC\n{3}    from {4} import {5}\nexcept "
+      "ImportError "
+      "as error:\n    raise SystemExit(f\"{6}.py: found a torchtitan for which {{error}}, "
+      "{{ALLOWED}}\")\n\n\n"
+      "def put(config, path, value):\n    *owners, name = path.split(\".\")\n    for owner in owners:\n      "
+      "  "
+      "config = getattr(config, owner, None)\n    if not hasattr(config, name):\n        raise "
+      "SystemExit(f\"{6}.py: found a torchtitan without {{path}}, {{ALLOWED}}\")\n    setattr(config, name, "
+      "value)\n\n\n",
+      plan.recipe.str(), version.title, version.source, own, module, function, kTorchtitanConfig,
+      plan.base.empty() ? "dataclasses import replace\nfrom " : "");
 }
 
 std::string torchtitan_config(const FrameworkPlan& plan, const std::vector<TorchtitanField>& fields) {
-  const auto [module, function] = base_of_plan(plan);
-  std::string text = fmt::format(
-      "# {0}\n# For torchtitan of 2026 without TOML files (config/configs.py at 0014ac2). Later versions "
-      "name "
-      "some fields otherwise:\n# pipeline_parallel_module_fqns_per_model_part, num_pp_microbatches, and the "
-      "module lm_head in place of output;\n# they have no pipeline_parallel_expert_parallel_overlap.\n\nfrom "
-      "pathlib import Path\n\nfrom {1} import {2}\n\n\ndef "
-      "{3}():\n    config = {2}()\n",
-      plan.recipe.str(), module, function, kTorchtitanConfig);
+  std::string text = torchtitan_opening(plan) + fmt::format("def {}():\n    config = {}()\n",
+                                                            kTorchtitanConfig, base_of_plan(plan).second);
+  if (plan.base.empty()) text += torchtitan_definition(plan.sizes);
   for (const TorchtitanField& field : fields) {
-    if (plan.recipe.in_v() && field.path.ends_with("schedule_csv"))
-      text += "    # Stages lie in a V because of the schedule's name. Their steps are these.\n";
+    const bool steps = field.path.ends_with("schedule_csv");
+    if (plan.recipe.in_v() && steps) text += std::string("    ") + kPlacedInV;
     // The schedule stands beside this file, wherever that is.
-    const std::string value = field.path.ends_with("schedule_csv")
-                                  ? fmt::format("str(Path(__file__).with_name(\"{}\"))", field.value)
+    const std::string value = steps ? fmt::format("str(Path(__file__).with_name(\"{}\"))", field.value)
                               : field.quoted ? fmt::format("\"{}\"", field.value)
                                              : field.value;
-    text += fmt::format("    config.{} = {}\n", field.path, value);
+    text += fmt::format("    put(config, \"{}\", {})\n", field.path, value);
   }
-  if (plan.recipe.pipeline > 1) text += modules_text(plan);
+  if (plan.recipe.pipeline > 1)
+    text += fmt::format("    put(config, \"parallelism.module_fqns_per_model_part\", {})\n",
+                        modules_text(plan, 4));
   return text + "    return config\n";
+}
+
+// Sections of TOML, each with its fields.
+std::string torchtitan_toml(const FrameworkPlan& plan, const std::vector<TorchtitanField>& fields) {
+  const FrameworkVersion& version = torchtitan_version(plan);
+  std::string text = fmt::format(
+      "# {}\n# For {} ({}).\n\n[experimental]\ncustom_import = \"{}\"\n\n[model]\nname = \"{}\"\nflavor = "
+      "\"plan\"\n",
+      plan.recipe.str(), version.title, version.source, kTorchtitanConfig, kTorchtitanConfig);
+  std::string section;
+  for (const TorchtitanField& field : fields) {
+    const std::size_t dot = field.path.find('.');
+    if (field.path.substr(0, dot) != section) {
+      if (section == "parallelism" && plan.recipe.pipeline > 1)
+        text += "module_fqns_per_model_part = " + modules_text(plan, 0) + "\n";
+      section = field.path.substr(0, dot);
+      text += fmt::format("\n[{}]\n", section);
+    }
+    // The launch line says where the schedule is.
+    if (field.path.ends_with("schedule_csv")) continue;
+    std::string value = field.quoted ? fmt::format("\"{}\"", field.value) : field.value;
+    if (value == "True" || value == "False") value.front() = value == "True" ? 't' : 'f';
+    text += fmt::format("{} = {}\n", field.path.substr(dot + 1), value);
+  }
+  return text;
 }
 
 // "--compile.no-enable": options of truth values take no value.
@@ -330,7 +356,9 @@ std::string negated_option(const std::string& path) {
 std::string overrides_text(const std::vector<TorchtitanField>& fields) {
   std::string text;
   for (const TorchtitanField& field : fields) {
-    if (field.value == "True") {
+    if (field.path == "activation_checkpoint") {  // a choice of classes
+      text += fmt::format("activation_checkpoint:{}\n", field.value == "None" ? "none" : "full");
+    } else if (field.value == "True") {
       text += fmt::format("--{}\n", field.path);
     } else if (field.value == "False") {
       text += fmt::format("--{}\n", negated_option(field.path));
@@ -342,13 +370,35 @@ std::string overrides_text(const std::vector<TorchtitanField>& fields) {
 }
 
 std::string torchtitan_launch(const FrameworkPlan& plan) {
+  const FrameworkVersion& version = torchtitan_version(plan);
   return fmt::format(
-      "#!/bin/sh\n# {}\n# Start it in the folder of torchtitan, on each host. Data, learning rate and "
-      "checkpoints are those of the configuration\n# that {}.py begins with; further overrides go behind "
-      "this script's name.\nhere=$(cd \"$(dirname \"$0\")\" && pwd)\nexport "
+      "#!/bin/sh\n# {}\n# For {} ({}). Start it in its folder, on each host. Data, learning rate and\n# "
+      "checkpoints are those of the configuration that {}.py begins with; overrides go behind this script's "
+      "name.\nhere=$(cd \"$(dirname \"$0\")\" && pwd)\nexport "
       "PYTHONPATH=\"$here${{PYTHONPATH:+:$PYTHONPATH}}\"\n{} \\\n  -m torchtitan.train --module {} --config "
       "{} \"$@\"\n",
-      plan.recipe.str(), kTorchtitanConfig, torchrun_text(plan.hosts), kTorchtitanConfig, kTorchtitanConfig);
+      plan.recipe.str(), version.title, version.source, kTorchtitanConfig, torchrun_text(plan.hosts),
+      kTorchtitanConfig, kTorchtitanConfig);
+}
+
+// Later versions have no TOML files and no job_config.py.
+std::string toml_launch(const FrameworkPlan& plan) {
+  const FrameworkVersion& version = torchtitan_version(plan);
+  const bool steps = plan.recipe.pipeline > 1 && plan.recipe.schedule != kDualPipeV;
+  return fmt::format(
+      "#!/bin/sh\n# {0}\n# For {1} ({2}). Start it in its folder, on each host. Data, learning rate and "
+      "checkpoints are yours:\n# overrides go behind this script's name.\nif [ ! -f "
+      "torchtitan/config/job_config.py ]; then\n  echo \"$0: found no torchtitan/config/job_config.py in "
+      "this "
+      "folder, allowed: that of {1} ({2}); pipesim export --to torchtitan:VERSION writes for others\" >&2\n  "
+      "exit "
+      "1\nfi\nhere=$(cd \"$(dirname \"$0\")\" && pwd)\nexport "
+      "PYTHONPATH=\"$here${{PYTHONPATH:+:$PYTHONPATH}}\"\n{3} \\\n  -m torchtitan.train --job.config_file "
+      "\"$here/{4}.toml\"{5} \"$@\"\n",
+      plan.recipe.str(), version.title, version.source, torchrun_text(plan.hosts), kTorchtitanConfig,
+      steps ? fmt::format(" \\\n  --parallelism.pipeline_parallel_schedule_csv \"$here/{}\"",
+                          kTorchtitanSchedule)
+            : "");
 }
 
 // What places the stages. The steps are those of the CSV, but for DualPipeV: its own are those of dualpipe-v,
@@ -364,6 +414,7 @@ void check_torchtitan_recipe(const FrameworkPlan& plan, RuleCheck& check) {
   refuse_torchtitan_order(plan, check);
   refuse_torchtitan_sharding(plan, check);
   refuse_torchtitan_splits(plan, check);
+  refuse_torchtitan_version(plan, check);
 }
 
 }  // namespace
@@ -388,6 +439,7 @@ Framework torchtitan_framework() {
           .check_export = check_torchtitan_export,
           .files = torchtitan_files,
           .settings = torchtitan_settings,
+          .versions = torchtitan_versions,
           .runtime = "torch-compile",
           .kept = "torch",
           .usual = {.allows = {}, .shardings = {StateSharding(), divided, kept}, .reduction = {}}};
@@ -404,60 +456,119 @@ std::string torchtitan_schedule(const PipelineSchedule& schedule) {
   return text;
 }
 
-std::vector<TorchtitanField> torchtitan_fields(const FrameworkPlan& plan) {
+namespace {
+
+// Collects fields.
+class FieldWriter {
+ public:
+  void number(const char* path, std::int64_t value) {
+    fields_.push_back({path, fmt::format("{}", value), false});
+  }
+  void word(const char* path, std::string_view value) { fields_.push_back({path, std::string(value), true}); }
+  void truth(const char* path, bool value) { code(path, value ? "True" : "False"); }
+  void code(const char* path, const char* value) { fields_.push_back({path, value, false}); }
+  std::vector<TorchtitanField> take() && { return std::move(fields_); }
+
+ private:
+  std::vector<TorchtitanField> fields_;
+};
+
+void write_torchtitan_pipeline(const FrameworkPlan& plan, FieldWriter& w) {
+  const Recipe& r = plan.recipe;
+  w.number("parallelism.pipeline_parallel_degree", r.pipeline);
+  if (r.pipeline == 1) return;
+  w.word("parallelism.pipeline_parallel_schedule", torchtitan_schedule_name(r));
+  if (takes_steps(r)) w.word("parallelism.pipeline_parallel_schedule_csv", kTorchtitanSchedule);
+  if (!takes_toml(plan)) return w.number("parallelism.num_pp_microbatches", plan.microbatches());
+  if (r.schedule == kDualPipeV) w.truth("parallelism.pipeline_parallel_expert_parallel_overlap", true);
+  w.number("parallelism.pipeline_parallel_microbatch_size", r.microbatch);
+}
+
+void write_torchtitan_parallelism(const FrameworkPlan& plan, FieldWriter& w) {
   const Recipe& r = plan.recipe;
   const StateSharding& s = r.state_sharding;
-  std::vector<TorchtitanField> fields;
-  const auto number = [&](const char* path, std::int64_t value) {
-    fields.push_back({path, fmt::format("{}", value), false});
-  };
-  const auto word = [&](const char* path, std::string_view value) {
-    fields.push_back({path, std::string(value), true});
-  };
-  const auto truth = [&](const char* path, bool value) {
-    fields.push_back({path, value ? "True" : "False", false});
-  };
   const std::int64_t sharded =
       !s.any() ? 1 : (s.group > 0 ? static_cast<std::int64_t>(s.group) : plan.copies()) / r.context;
-  number("parallelism.data_parallel_replicate_degree", r.data / sharded);
-  number("parallelism.data_parallel_shard_degree", sharded);
-  if (s.any()) word("parallelism.fsdp_reshard_after_forward", s.keep_gathered ? "never" : "always");
-  number("parallelism.tensor_parallel_degree", r.tensor);
-  truth("parallelism.enable_sequence_parallel", r.sequence_parallel);
-  if (r.tensor_overlap.value_or(false)) truth("parallelism.enable_async_tensor_parallel", true);
-  number("parallelism.context_parallel_degree", r.context);
-  if (r.context > 1) word("parallelism.context_parallel_rotate_method", r.ring ? "alltoall" : "allgather");
-  number("parallelism.expert_parallel_degree", r.expert);
-  number("parallelism.pipeline_parallel_degree", r.pipeline);
-  if (r.pipeline > 1) {
-    word("parallelism.pipeline_parallel_schedule", torchtitan_schedule_name(r));
-    if (takes_steps(r)) word("parallelism.pipeline_parallel_schedule_csv", kTorchtitanSchedule);
-    if (r.schedule == kDualPipeV) truth("parallelism.pipeline_parallel_expert_parallel_overlap", true);
-    number("parallelism.pipeline_parallel_microbatch_size", r.microbatch);
+  w.number("parallelism.data_parallel_replicate_degree", r.data / sharded);
+  w.number("parallelism.data_parallel_shard_degree", sharded);
+  if (s.any()) w.word("parallelism.fsdp_reshard_after_forward", s.keep_gathered ? "never" : "always");
+  w.number("parallelism.tensor_parallel_degree", r.tensor);
+  if (!takes_toml(plan))
+    w.truth("parallelism.enable_sequence_parallel", r.sequence_parallel || r.tensor == 1);
+  if (takes_toml(plan)) w.truth("parallelism.enable_async_tensor_parallel", r.tensor_overlap.value_or(false));
+  w.number("parallelism.context_parallel_degree", r.context);
+  if (takes_toml(plan) && r.context > 1)
+    w.word("parallelism.context_parallel_rotate_method", r.ring ? "alltoall" : "allgather");
+  w.number("parallelism.expert_parallel_degree", r.expert);
+  write_torchtitan_pipeline(plan, w);
+}
+
+// With a pipeline, a device's batch is that of all its microbatches in 0.2, and of one on the main branch;
+// else gradients accumulate.
+void write_torchtitan_batch(const FrameworkPlan& plan, FieldWriter& w) {
+  const Recipe& r = plan.recipe;
+  const std::int64_t sequence = plan.sizes.sequence;
+  if (takes_toml(plan)) {
+    w.number("training.local_batch_size", r.pipeline > 1 ? r.microbatch * plan.microbatches() : r.microbatch);
+    w.number("training.global_batch_size", plan.samples);
+    w.number("training.seq_len", sequence);
+  } else {
+    w.number("training.num_tokens_per_microbatch_per_dp_rank", r.microbatch * sequence);
+    w.number("training.num_tokens_per_train_step", plan.samples * sequence);
+    w.number("training.max_context_length", sequence);
+    // CUDA graphs are on by default, and refused with pipelines and with the usual exchange of experts'
+    // tokens.
+    w.truth("training.disable_cuda_graphs", r.pipeline > 1 || r.expert > 1);
   }
-  // With a pipeline, a device's batch is that of all its microbatches; else gradients accumulate.
-  number("training.local_batch_size", r.pipeline > 1 ? r.microbatch * plan.microbatches() : r.microbatch);
-  number("training.global_batch_size", plan.samples);
-  number("training.seq_len", plan.sizes.sequence);
-  word("training.mixed_precision_param", name_of(plan.sizes.type));
-  word("training.mixed_precision_reduce", "float32");
-  word("activation_checkpoint.mode", r.recompute == Recompute::Kind::Full ? "full" : "none");
-  // PyTorch refuses compiled modules where the gradients of inputs and of weights are steps of their own.
+  w.word("training.mixed_precision_param", name_of(plan.sizes.type));
+  w.word("training.mixed_precision_reduce", "float32");
+}
+
+// PyTorch refuses compiled modules where the gradients of inputs and of weights are steps of their own. Async
+// tensor parallelism is the compiler's.
+void write_torchtitan_compile(const FrameworkPlan& plan, FieldWriter& w) {
+  const Recipe& r = plan.recipe;
+  const bool overlaps = r.tensor_overlap.value_or(false);
   if (r.pipeline > 1 && splits_backward(schedule_of_plan(plan))) {
-    truth("compile.enable", false);
-  } else if (r.tensor_overlap.value_or(false)) {  // the compiler does it
-    truth("compile.enable", true);
+    if (!takes_toml(plan)) w.truth("compile.enable_async_tensor_parallel", false);
+    w.truth("compile.enable", false);
+  } else if (overlaps) {
+    w.truth("compile.enable", true);
+    if (!takes_toml(plan)) w.truth("compile.enable_async_tensor_parallel", true);
+  } else if (!takes_toml(plan)) {
+    w.truth("compile.enable_async_tensor_parallel", false);
   }
-  return fields;
+}
+
+}  // namespace
+
+std::vector<TorchtitanField> torchtitan_fields(const FrameworkPlan& plan) {
+  FieldWriter w;
+  write_torchtitan_parallelism(plan, w);
+  write_torchtitan_batch(plan, w);
+  const bool full = plan.recipe.recompute == Recompute::Kind::Full;
+  if (takes_toml(plan)) {
+    w.word("activation_checkpoint.mode", full ? "full" : "none");
+  } else {
+    w.code("activation_checkpoint", full ? "FullAC.Config()" : "None");
+  }
+  write_torchtitan_compile(plan, w);
+  return std::move(w).take();
 }
 
 std::vector<ExportedFile> torchtitan_files(const FrameworkPlan& plan) {
   const std::vector<TorchtitanField> fields = torchtitan_fields(plan);
-  std::vector<ExportedFile> files{{fmt::format("{}.py", kTorchtitanConfig), torchtitan_config(plan, fields)},
-                                  {"overrides.txt", overrides_text(fields)}};
+  std::vector<ExportedFile> files;
+  if (takes_toml(plan)) {
+    files.push_back({fmt::format("{}.toml", kTorchtitanConfig), torchtitan_toml(plan, fields)});
+    files.push_back({fmt::format("{}.py", kTorchtitanConfig), torchtitan_module(plan)});
+  } else {
+    files.push_back({fmt::format("{}.py", kTorchtitanConfig), torchtitan_config(plan, fields)});
+    files.push_back({"overrides.txt", overrides_text(fields)});
+  }
   if (takes_steps(plan.recipe))
     files.push_back({kTorchtitanSchedule, torchtitan_schedule(schedule_of_plan(plan))});
-  files.push_back({"launch.sh", torchtitan_launch(plan)});
+  files.push_back({"launch.sh", takes_toml(plan) ? toml_launch(plan) : torchtitan_launch(plan)});
   files.push_back({"hostfile", host_file(plan.hosts)});
   files.push_back({"ranks.csv", rank_table(plan.hosts, plan.recipe)});
   return files;

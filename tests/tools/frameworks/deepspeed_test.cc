@@ -50,6 +50,10 @@ TEST(DeepSpeed, WritesAConfigurationAndALaunchLine) {
     "data_types": {"grad_accum_dtype": "fp32"}, "communication_data_type": "fp32",
     "pipeline": {"stages": 4, "partition": "type:layer", "activation_checkpoint_interval": 1}})"));
   const std::string launch = deepspeed_files(plan)[1].content;
+  EXPECT_NE(launch.find("# For DeepSpeed 0.19 (v0.19.5). Start it on the first host"), std::string::npos)
+      << launch;
+  EXPECT_NE(launch.find("case $found${ANY_VERSION:+any} in 0.19.*|*any) ;; *)\n"), std::string::npos)
+      << launch;
   EXPECT_NE(launch.find("# The model is a PipelineModule with num_stages=4, partition_method=\"type:layer\""),
             std::string::npos)
       << launch;
@@ -65,6 +69,8 @@ TEST(DeepSpeed, RefusesWhatHasNoKey) {
     return refusals_text("deepspeed", "llama3-8b", recipe);
   };
   EXPECT_EQ(refused("dp8,mbs1,zero3"), "");
+  EXPECT_EQ(refusals_text("deepspeed", "mixtral-8x7b", "dp8,ep8,etp1,mbs1", "0.18"),
+            "ep8: AutoEP came with DeepSpeed 0.19\n");
   EXPECT_EQ(refused("tp2,dp4,mbs1,zero2"), "");
   EXPECT_EQ(refused("cp8,ulysses=8,dp1,mbs1,zero3"), "");
   EXPECT_EQ(refused("pp4,dp2,mbs1,zero2"),

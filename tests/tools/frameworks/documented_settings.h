@@ -15,11 +15,13 @@ namespace pipesim {
 /// The settings that a framework documents, from tests/tools/frameworks/documented/NAME.txt.
 class DocumentedSettings {
  public:
-  explicit DocumentedSettings(const std::string& framework) {
+  /// `number`: of the version, for lists that say which have a setting.
+  explicit DocumentedSettings(const std::string& framework, int number = 0) {
     std::istringstream lines(
         read_file(PIPESIM_SOURCE_DIR "/tests/tools/frameworks/documented/" + framework + ".txt"));
     for (std::string line; std::getline(lines, line);) {
-      if (line.empty() || line.starts_with('#')) continue;
+      if (line.empty() || line.starts_with('#') || !is_of_version(line, number)) continue;
+      line = line.substr(0, line.find("  #"));
       std::istringstream words(line);
       std::string name;
       words >> name;
@@ -44,6 +46,17 @@ class DocumentedSettings {
   }
 
  private:
+  // "--rope-type rope yarn  # from 14".
+  static bool is_of_version(const std::string& line, int number) {
+    const std::size_t at = line.find("  # ");
+    if (at == std::string::npos) return true;
+    std::istringstream words(line.substr(at + 4));
+    std::string word;
+    int bound = 0;
+    words >> word >> bound;
+    EXPECT_TRUE(words && (word == "from" || word == "to")) << line;
+    return word == "from" ? number >= bound : number <= bound;
+  }
   static bool is_number(const std::string& text, const std::string& characters) {
     return !text.empty() && text.find_first_not_of(characters) == std::string::npos;
   }

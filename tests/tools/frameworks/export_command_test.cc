@@ -1,5 +1,7 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -22,6 +24,12 @@ std::string plan_of_recipe(const TemporaryFolder& folder, const std::string& mod
   return file;
 }
 
+std::string written_for_main(const std::string& plan) {
+  return "pipesim: " + plan +
+         ": written for Megatron-LM's main branch (d98e8a64dd of August 2026, core 0.20); --to "
+         "megatron:VERSION names another of 0.12, 0.13, 0.14, 0.15, 0.16, 0.17, 0.18, 0.19, main\n";
+}
+
 TEST(Export, WritesFilesAndReplacesThemOnlyWithForce) {
   const TemporaryFolder folder;
   const std::string plan = plan_of_recipe(folder, "llama3-8b", "tp4,dp2,sp,mbs1,zero1");
@@ -31,7 +39,7 @@ TEST(Export, WritesFilesAndReplacesThemOnlyWithForce) {
                         "tp4,dp2,sp,mbs1,zero1 for Megatron-LM, on a host of 8 devices\n  " + out +
                             "/megatron.args\n  " + out + "/launch.sh\n  " + out + "/hostfile\n  " + out +
                             "/ranks.csv\n",
-                        ""};
+                        written_for_main(plan)};
   EXPECT_EQ(pipesim_run(command), written);
   write_file(out + "/hostfile", "mine\n");
   EXPECT_EQ(pipesim_run(command),
@@ -59,6 +67,10 @@ TEST(Export, ReadsBackToTheSamePlanFile) {
         {"llama3-8b:products=float8", "tp2,dp4,sp,mbs1,zero1"},
         {"gpt3-1.3b:vocab=50304", "tp2,cp2,ring,dp2,mbs2,recompute=full"},
         {"mixtral-8x7b:layers=4", "dp8,ep8,etp1,mbs1,zero1"},
+        {"llama3-8b:layers=4,rotary_scaling=llama3,rotary_factor=32", "dp8,mbs1,zero1"},
+        {"llama3-8b:layers=4,rotary_scaling=yarn,rotary_factor=4,norm_epsilon=1e-06", "dp8,mbs1,zero1"},
+        {"deepseek-v3:layers=4,router_scale=2,init_deviation=0.02", "dp8,ep8,etp1,mbs1,zero1"},
+        {"deepseek-v3:layers=4,rotary_scaling=none", "dp8,ep8,etp1,mbs1,zero1"},
         {"qwen3-8b:layers=4", "cp4,ulysses=2,ring,dp2,mbs1,zero3"}}) {
     const std::string plan = plan_of_recipe(folder, model, recipe, "64", "dgx-h100:1", "megatron");
     ASSERT_EQ(pipesim_run({"export", "--plan", plan, "--to", "megatron", "-o", out, "--force"}).status, 0);
@@ -137,10 +149,58 @@ TEST(Export, SaysWhatTheFrameworkDoesOtherwise) {
   const std::string plan =
       plan_of_recipe(folder, "mixtral-8x7b:layers=2,loss_chunks=4", "tp2,dp4,ep4,etp1,sp,mbs1,zero1");
   EXPECT_EQ(pipesim_run({"export", "--plan", plan, "--to", "megatron", "-o", folder.path("run")}).err,
-            "pipesim: " + plan +
+            written_for_main(plan) + "pipesim: " + plan +
                 ": token_groups=1: Megatron-LM hands out the tokens of each device by themselves, as "
                 "token_groups=2 does\npipesim: " +
                 plan + ": left out is loss_chunks=4, which belongs to the model's own code\n");
+}
+
+// The launch script starts with no other version than its own.
+TEST(Export, StartsOnlyTheVersionThatItIsFor) {
+  const TemporaryFolder folder;
+  const std::string plan = plan_of_recipe(folder, "llama3-8b:layers=4", "dp8,mbs1,zero1");
+  const std::string out = folder.path("run");
+  EXPECT_EQ(pipesim_run({"export", "--plan", plan, "--to", "megatron:0.15", "-o", out}).err,
+            "pipesim: " + plan +
+                ": written for Megatron-LM core 0.15 (core_v0.15.3); --to megatron:VERSION names another of "
+                "0.12, 0.13, 0.14, 0.15, 0.16, 0.17, 0.18, 0.19, main\n");
+  fs::create_directories(folder.path("source/megatron/core"));
+  fs::create_directories(folder.path("bin"));
+  write_file(folder.path("bin/torchrun"), "#!/bin/sh\necho started\n");
+  fs::permissions(folder.path("bin/torchrun"), fs::perms::owner_all);
+  const auto started = [&](const std::string& minor) {
+    write_file(folder.path("source/megatron/core/package_info.py"),
+               "MAJOR = 0\nMINOR = " + minor + "\nPATCH = 3\n");
+    const std::string said = folder.path("said");
+    const int status = std::system(("cd " + folder.path("source") + " && PATH=" + folder.path("bin") +
+                                    ":$PATH sh " + out + "/launch.sh >" + said + " 2>&1")
+                                       .c_str());
+    return fmt::format("{} {}", status == 0 ? "yes" : "no", read_file(said));
+  };
+  EXPECT_EQ(started("15"), "yes started\n");
+  EXPECT_EQ(started("16"), "no " + out +
+                               "/launch.sh: found Megatron-LM core 0.16, allowed: 0.15; pipesim export --to "
+                               "megatron:VERSION writes for others, ANY_VERSION=1 starts it all the same\n");
+}
+
+TEST(Export, RefusesVersionsThatItDoesNotKnow) {
+  EXPECT_EQ(
+      pipesim_run({"export", "--plan", "x", "--to", "torchtitan:0.3", "-o", "y"}).err,
+      "pipesim: export: --to torchtitan:0.3: found version \"0.3\" of torchtitan, allowed: 0.2, main; see "
+      "\"pipesim help export\"\n");
+}
+
+// What a config.json says of its model is what Megatron-LM is told.
+TEST(Export, WritesTheModelOfAConfigFile) {
+  const TemporaryFolder folder;
+  const std::string plan =
+      plan_of_recipe(folder, PIPESIM_SOURCE_DIR "/docs/examples/config.json:layers=4", "dp8,mbs1,zero1");
+  const std::string out = folder.path("run");
+  ASSERT_EQ(pipesim_run({"export", "--plan", plan, "--to", "megatron", "-o", out}).status, 0);
+  EXPECT_THAT(read_file(out + "/megatron.args"),
+              HasSubstr("--position-embedding-type rope\n--rotary-base 500000\n--rotary-percent 1\n"
+                        "--use-rope-scaling\n--rope-scaling-factor 32\n--normalization RMSNorm\n"
+                        "--norm-epsilon 1e-05\n"));
 }
 
 TEST(Export, SaysWhatIsMissing) {

@@ -25,7 +25,8 @@ inline constexpr const char* kSmallDecoders[] = {
     "projection=tied,attention_bias=qkv",
     "mixtral-8x7b:batch=8,sequence=32,layers=4,hidden=64,heads=8,kv_heads=8,ffn=128,vocab=512,shared_ffn=64",
     "deepseek-v3:batch=8,sequence=32,layers=4,hidden=64,heads=8,head_width=16,rotary_width=8,value_width=16,"
-    "query_latent=32,key_latent=16,dense_layers=1,ffn=128,expert_ffn=32,experts=8,top_k=2,vocab=512"};
+    "query_latent=32,key_latent=16,dense_layers=1,router_groups=2,router_top_groups=2,ffn=128,expert_ffn=32,"
+    "experts=8,top_k=2,vocab=512"};
 
 /// A recipe of the model as frameworks see it, with so many microbatches.
 inline FrameworkPlan framework_plan(const std::string& model, const Recipe& recipe, const Topology& topology,
@@ -37,6 +38,12 @@ inline FrameworkPlan framework_plan(const std::string& model, const Recipe& reci
   plan.layers = divide_layers(recipe, plan.sizes.layers).layers;
   plan.samples = recipe.data * recipe.microbatch * microbatches;
   plan.hosts = hosts_of(topology);
+  return plan;
+}
+
+/// The plan for a version of the framework.
+inline FrameworkPlan with_version(FrameworkPlan plan, std::string_view framework, std::string_view name) {
+  plan.version = *std::ranges::find(framework_named(framework).versions(), name, &FrameworkVersion::name);
   return plan;
 }
 
@@ -95,13 +102,14 @@ void for_random_plans(const Framework& framework, std::uint64_t seeds, Check che
   EXPECT_GT(as_they_are + amended, kEnough);
 }
 
-/// What a framework refuses of a recipe on eight devices: a line "part: reason" for each.
+/// What a framework, or a version of it, refuses of a recipe on eight devices: a line "part: reason" for
+/// each.
 inline std::string refusals_text(std::string_view framework, const std::string& model,
-                                 const std::string& recipe) {
+                                 const std::string& recipe, std::string_view version = "") {
+  FrameworkPlan plan = framework_plan(model, parse_recipe(recipe), make_topology("dgx-h100:1"));
+  if (!version.empty()) plan = with_version(plan, framework, version);
   std::string text;
-  for (const Refusal& r : framework_named(framework).refusals(
-           framework_plan(model, parse_recipe(recipe), make_topology("dgx-h100:1"))))
-    text += r.part + ": " + r.reason + "\n";
+  for (const Refusal& r : framework_named(framework).refusals(plan)) text += r.part + ": " + r.reason + "\n";
   return text;
 }
 

@@ -52,12 +52,157 @@ TEST(Megatron, ArgumentsReadBackToThePlan) {
 }
 
 TEST(Megatron, ArgumentsAreDocumented) {
-  const DocumentedSettings documented("megatron");
-  for_random_plans(framework_named("megatron"), 40,
-                   [&](const FrameworkPlan& plan, const RecipeModel&, const Topology&) {
-                     for (const MegatronArgument& a : megatron_arguments(plan))
-                       documented.expect(a.flag, a.values);
-                   });
+  for (const FrameworkVersion& version : megatron_versions()) {
+    const DocumentedSettings documented("megatron", version.number);
+    int written = 0;
+    for_random_plans(framework_named("megatron"), 15,
+                     [&](FrameworkPlan plan, const RecipeModel&, const Topology&) {
+                       plan.version = version;
+                       if (!framework_named("megatron").refusals(plan).empty()) return;
+                       ++written;
+                       for (const MegatronArgument& a : megatron_arguments(plan))
+                         documented.expect(a.flag, a.values);
+                     });
+    EXPECT_GT(written, 10) << version.name;
+  }
+}
+
+std::string arguments_text(const std::string& model, const std::string& recipe,
+                           std::string_view version = "main") {
+  const FrameworkPlan plan = with_version(
+      framework_plan(model, parse_recipe(recipe), make_topology("dgx-h100:1")), "megatron", version);
+  EXPECT_TRUE(framework_named("megatron").refusals(plan).empty()) << model;
+  return content_named(megatron_files(plan), "megatron.args");
+}
+
+// What stands between two arguments, the first with it.
+std::string between(const std::string& text, const std::string& first, const std::string& next) {
+  const std::size_t from = text.find(first + " "), to = text.find("\n" + next);
+  if (from == std::string::npos || to == std::string::npos) return text;
+  return text.substr(from, to - from);
+}
+
+// An export is the same model: what defines it is written, whatever the framework's defaults are.
+TEST(Megatron, WritesWhatDefinesTheModel) {
+  const auto positions = [](const std::string& model, std::string_view version = "main") {
+    return between(arguments_text(model, "dp8,mbs1,zero1", version), "--position-embedding-type",
+                   "--normalization");
+  };
+  const auto router = [](const std::string& model) {
+    return between(arguments_text(model, "dp8,mbs1,zero1"), "--moe-router-topk", "--moe-ffn-hidden-size");
+  };
+  EXPECT_EQ(positions("gpt3-1.3b"), "--position-embedding-type learned_absolute");
+  EXPECT_EQ(positions("llama3-8b"),
+            "--position-embedding-type rope\n--rotary-base 500000\n--rotary-percent 1");
+  EXPECT_EQ(positions("llama3-8b:rotary_scaling=llama3,rotary_factor=8"),
+            "--position-embedding-type rope\n--rotary-base 500000\n--rotary-percent 1\n--use-rope-scaling\n"
+            "--rope-scaling-factor 8");
+  EXPECT_EQ(positions("llama3-8b:rotary_scaling=linear,rotary_factor=4"),
+            "--position-embedding-type rope\n--rotary-base 500000\n--rotary-percent 1\n"
+            "--rotary-seq-len-interpolation-factor 4");
+  EXPECT_EQ(positions("qwen3-8b:rotary_scaling=yarn,rotary_factor=4,rotary_original=32768,rotary_high=32"),
+            "--position-embedding-type yarn\n--rotary-base 1000000\n--rotary-percent 1\n"
+            "--rotary-scaling-factor 4\n--yarn-original-max-position-embeddings 32768\n--yarn-beta-slow 1\n"
+            "--yarn-beta-fast 32\n--mscale 1\n--mscale-all-dim 0");
+  const std::string latent = "--position-embedding-type rope\n--rotary-base 10000\n--rotary-percent 1\n";
+  EXPECT_EQ(positions("deepseek-v3"),
+            latent + "--rope-type yarn\n--rotary-scaling-factor 40\n--mscale 1\n--mscale-all-dim 1");
+  EXPECT_EQ(positions("deepseek-v3:rotary_scaling=none"), latent + "--rope-type rope\n--no-rope-fusion");
+  // Before core 0.14 it is YaRN always, and a factor of 1 switches it off.
+  EXPECT_EQ(positions("deepseek-v3:rotary_scaling=none", "0.13"),
+            latent + "--rotary-scaling-factor 1\n--mscale 1\n--mscale-all-dim 0");
+  EXPECT_EQ(router("mixtral-8x7b"),
+            "--moe-router-topk 2\n--moe-router-score-function softmax\n"
+            "--moe-router-load-balancing-type aux_loss\n--moe-aux-loss-coeff 0.02");
+  EXPECT_EQ(router("qwen3-235b:expert_shares=all,balance_loss=0"),
+            "--moe-router-topk 8\n--moe-router-score-function softmax\n--moe-router-pre-softmax\n"
+            "--moe-router-load-balancing-type none\n--moe-aux-loss-coeff 0");
+  EXPECT_EQ(router("deepseek-v3"),
+            "--moe-router-topk 8\n--moe-router-score-function sigmoid\n--moe-router-dtype fp32\n"
+            "--moe-router-enable-expert-bias\n--moe-router-bias-update-rate 0.001\n"
+            "--moe-router-num-groups 8\n--moe-router-group-topk 4\n--moe-router-topk-scaling-factor 2.5\n"
+            "--moe-router-load-balancing-type seq_aux_loss\n--moe-aux-loss-coeff 0.0001");
+  EXPECT_NE(arguments_text("qwen3-8b", "dp8,mbs1").find("--norm-epsilon 1e-06\n"), std::string::npos);
+  EXPECT_NE(arguments_text("deepseek-v3", "dp8,mbs1").find("--v-head-dim 128\n--qk-layernorm\n"),
+            std::string::npos);
+}
+
+TEST(Megatron, RefusesModelsThatArgumentsCannotSay) {
+  const auto refused = [](const std::string& model, std::string_view version = "main") {
+    return refusals_text("megatron", model, "dp8,mbs1", version);
+  };
+  EXPECT_EQ(refused("llama3-8b:rotary_base=500000.5"),
+            "rotary_base=500000.5: --rotary-base is a whole number up to 2147483647\n");
+  EXPECT_EQ(
+      refused("llama3-8b:rotary_scaling=llama3,rotary_factor=8,rotary_high=8"),
+      "rotary_original=8192,rotary_low=1,rotary_high=8: --use-rope-scaling stretches 8192 positions, with "
+      "factors 1 and 4\n");
+  EXPECT_EQ(refused("llama3-8b:rotary_scaling=linear,rotary_factor=2.5"),
+            "rotary_factor=2.5: --rotary-seq-len-interpolation-factor is a whole number\n");
+  EXPECT_EQ(refused("llama3-8b:rotary_scaling=yarn,rotary_factor=4", "0.18"),
+            "rotary_scaling=yarn: --position-embedding-type yarn came with core 0.19\n");
+  EXPECT_EQ(refused("deepseek-v3:rotary_scaling=llama3"),
+            "rotary_scaling=llama3: --multi-latent-attention stretches positions by YaRN or not at all\n");
+  EXPECT_EQ(
+      refused("deepseek-v3:rotary_original=8192"),
+      "rotary_original=8192,rotary_low=1,rotary_high=32: --multi-latent-attention stretches 4096 positions, "
+      "from 1 to 32 turns\n");
+  EXPECT_EQ(refused("deepseek-v3:further_tokens=1"),
+            "further_tokens=1: the plan is not of --mtp-num-layers; further_tokens=0 leaves them out\n");
+  EXPECT_EQ(
+      refused("llama:partial=yes"),
+      "partial=yes: the plan's model goes without what its config.json asks for, which \"pipesim import "
+      "model\" lists; partial=no exports it all the same\n");
+  EXPECT_EQ(refused("deepseek-v3:router_groups=3"),
+            "router_groups=3,router_top_groups=4: --moe-router-num-groups divides 256 experts, and "
+            "--moe-router-group-topk the 8 of a token\n");
+  EXPECT_EQ(refused("mixtral-8x7b:top_k=1"),
+            "expert_shares=chosen with top_k=1: a single expert's weight is its share of all, by "
+            "--moe-router-pre-softmax\n");
+  EXPECT_EQ(refused("mixtral-8x7b:shared_ffn=64", "0.15"),
+            "shared_ffn=64: --moe-shared-expert-gate, for shared experts with a gate, came with core 0.16\n");
+  EXPECT_EQ(refused("gpt:experts=8"),
+            "bias=yes with experts: experts have biases wherever other products have them\n");
+}
+
+// Core 0.12 has no layouts, and FSDP by another name.
+TEST(Megatron, WritesWhatAVersionHas) {
+  const auto stages = [](const std::string& recipe, std::string_view version) {
+    return between(arguments_text("llama3-8b", recipe, version), "--pipeline-model-parallel-size",
+                   "--optimizer");
+  };
+  EXPECT_EQ(stages("pp4,vpp2,dp2,mbs1", "0.12"),
+            "--pipeline-model-parallel-size 4\n--num-virtual-stages-per-pipeline-rank 2");
+  EXPECT_EQ(stages("pp4,dp2,mbs1,first=6,last=10", "0.12"),
+            "--pipeline-model-parallel-size 4\n--decoder-first-pipeline-num-layers 6\n"
+            "--decoder-last-pipeline-num-layers 10");
+  EXPECT_EQ(stages("pp4,dp2,mbs1,first=6,last=10", "0.13"),
+            "--pipeline-model-parallel-size 4\n--pipeline-model-parallel-layout Et*6|t*8|t*8|t*10L");
+  EXPECT_EQ(refusals_text("megatron", "llama3-8b", "pp4,dp2,mbs1,layers=8-7-9-8", "0.12"),
+            "stages of 8, 7, 9, 8 layers: stages of other layers than the first and the last rank's are for "
+            "--pipeline-model-parallel-layout, which came with core 0.13\n");
+  EXPECT_EQ(refusals_text("megatron", "qwen3-235b", "tp8,dp1,sp,mbs1", "0.15"),
+            "tp8 with kv_heads=4: before core 0.16, --num-query-groups is a multiple of tp\n");
+  EXPECT_NE(arguments_text("llama3-8b", "dp8,mbs1,zero3", "0.13").find("--use-custom-fsdp\n"),
+            std::string::npos);
+  EXPECT_NE(arguments_text("llama3-8b", "dp8,mbs1,zero3", "0.14")
+                .find("--use-megatron-fsdp\n--data-parallel-sharding-strategy optim_grads_params\n"
+                      "--no-gradient-accumulation-fusion\n--ckpt-format fsdp_dtensor\n"),
+            std::string::npos);
+  EXPECT_NE(arguments_text("llama3-8b", "tp8,dp1,mbs1", "0.13").find("--make-vocab-size-divisible-by 1\n"),
+            std::string::npos);
+}
+
+// FSDP refuses what tensor parallelism asks for.
+TEST(Megatron, SetsTheConnectionsOfDevices) {
+  const auto launch = [](const std::string& recipe) {
+    return content_named(
+        megatron_files(framework_plan("llama3-8b", parse_recipe(recipe), make_topology("dgx-h100:1"))),
+        "launch.sh");
+  };
+  EXPECT_NE(launch("tp2,dp4,mbs1").find("\nexport CUDA_DEVICE_MAX_CONNECTIONS=1\n"), std::string::npos);
+  EXPECT_NE(launch("tp2,dp4,mbs1,zero3").find("\nunset CUDA_DEVICE_MAX_CONNECTIONS\n"), std::string::npos);
+  EXPECT_EQ(launch("dp8,mbs1,zero1").find("CUDA_DEVICE_MAX_CONNECTIONS"), std::string::npos);
 }
 
 // As a name alone builds a zoo model again.
@@ -82,8 +227,10 @@ TEST(Megatron, WritesArgumentsAndALaunchLine) {
       content_named(files, "megatron.args"),
       "--num-layers 28\n--hidden-size 4096\n--ffn-hidden-size 14336\n--num-attention-heads 32\n"
       "--group-query-attention\n--num-query-groups 8\n--seq-length 8192\n--max-position-embeddings 8192\n"
-      "--position-embedding-type rope\n--normalization RMSNorm\n--swiglu\n--disable-bias-linear\n"
+      "--position-embedding-type rope\n--rotary-base 500000\n--rotary-percent 1\n--normalization RMSNorm\n"
+      "--norm-epsilon 1e-05\n--swiglu\n--disable-bias-linear\n"
       "--untie-embeddings-and-output-weights\n--hidden-dropout 0\n--attention-dropout 0\n"
+      "--init-method-std 0.02\n"
       "--padded-vocab-size 128256\n--bf16\n--tensor-model-parallel-size 4\n--sequence-parallel\n"
       "--context-parallel-size 1\n--pipeline-model-parallel-size 4\n"
       "--pipeline-model-parallel-layout Et*3|t*4|t*4|t*3|t*3|t*4|t*4|t*3L\n--optimizer adam\n"
@@ -96,16 +243,23 @@ TEST(Megatron, WritesArgumentsAndALaunchLine) {
             std::string::npos)
       << ranks;
   EXPECT_NE(ranks.find("13,node1,5,node1.gpu5,1,0,0,3\n"), std::string::npos) << ranks;
-  EXPECT_EQ(content_named(files, "launch.sh"),
-            "#!/bin/sh\n# tp4,pp4,vpp2,dp1,sp,mbs1,zero1,first=6,last=6,recompute=full\n"
-            "# Start it in the folder of Megatron-LM, on each host. Data, learning rate and checkpoints are "
-            "yours: replace the last\n# line's arguments, or add to them.\nset -f\nhere=$(dirname \"$0\")\n"
-            "export CUDA_DEVICE_MAX_CONNECTIONS=1\ntorchrun --nnodes 2 --nproc-per-node 8 \\\n"
-            "  --node-rank \"${NODE_RANK:?is the number of this host, from 0 to 1}\" \\\n"
-            "  --master-addr \"${MASTER_ADDR:-node0}\" --master-port \"${MASTER_PORT:-29500}\" \\\n"
-            "  pretrain_gpt.py $(cat \"$here/megatron.args\") \\\n"
-            "  --mock-data --tokenizer-type NullTokenizer --vocab-size 128255 --train-iters 20 --lr 1e-4 "
-            "--log-interval 1 \"$@\"\n");
+  EXPECT_EQ(
+      content_named(files, "launch.sh"),
+      "#!/bin/sh\n# tp4,pp4,vpp2,dp1,sp,mbs1,zero1,first=6,last=6,recompute=full\n"
+      "# For Megatron-LM's main branch (d98e8a64dd of August 2026, core 0.20). Start it in its folder, on "
+      "each host. Data,\n# learning rate and checkpoints are yours: replace the last line's arguments, or "
+      "add to them.\nset -f\nhere=$(dirname \"$0\")\n"
+      "found=$(sed -n 's/^M[AJINOR]* = //p' megatron/core/package_info.py 2>/dev/null | paste -sd .)\n"
+      "if [ \"$found\" != 0.20 ] && [ -z \"$ANY_VERSION\" ]; then\n"
+      "  echo \"$0: found Megatron-LM core ${found:-(none) in this folder}, allowed: 0.20; pipesim export "
+      "--to megatron:VERSION writes for others, ANY_VERSION=1 starts it all the same\" >&2\n"
+      "  exit 1\nfi\n"
+      "export CUDA_DEVICE_MAX_CONNECTIONS=1\ntorchrun --nnodes 2 --nproc-per-node 8 \\\n"
+      "  --node-rank \"${NODE_RANK:?is the number of this host, from 0 to 1}\" \\\n"
+      "  --master-addr \"${MASTER_ADDR:-node0}\" --master-port \"${MASTER_PORT:-29500}\" \\\n"
+      "  pretrain_gpt.py $(cat \"$here/megatron.args\") \\\n"
+      "  --mock-data --tokenizer-type NullTokenizer --vocab-size 128255 --train-iters 20 --lr 1e-4 "
+      "--log-interval 1 \"$@\"\n");
 }
 
 TEST(Megatron, RefusesWhatHasNoArgument) {

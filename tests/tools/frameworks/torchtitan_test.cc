@@ -29,15 +29,34 @@ std::string file_of(const FrameworkPlan& plan, const std::string& name) {
 }
 
 TEST(Torchtitan, FieldsAreDocumented) {
-  const DocumentedSettings documented("torchtitan");
+  const DocumentedSettings of_main("torchtitan"), of_toml("torchtitan-0.2");
+  int for_toml = 0;
   for_random_plans(
       framework_named("torchtitan"), 150,
       [&](const FrameworkPlan& plan, const RecipeModel&, const Topology&) {
         for (const TorchtitanField& field : torchtitan_fields(plan))
-          documented.expect(field.path, {field.value});
-        documented.expect("parallelism.module_fqns_per_model_part", {"[[]]"});
+          of_main.expect(field.path, {field.value});
+        of_main.expect("parallelism.module_fqns_per_model_part", {"[[]]"});
+        const FrameworkPlan toml = with_version(plan, "torchtitan", "0.2");
+        if (!framework_named("torchtitan").refusals(toml).empty()) return;
+        ++for_toml;
+        for (const TorchtitanField& field : torchtitan_fields(toml))
+          of_toml.expect(field.path, {field.value});
+        of_toml.expect("parallelism.module_fqns_per_model_part", {"[[]]"});
       },
       kTorchtitanModels);
+  EXPECT_GT(for_toml, 10);
+}
+
+void expect_batches_of_toml(const FrameworkPlan& plan) {
+  const auto fields = fields_by_path(plan);
+  const auto number = [&](const std::string& path) { return std::stoll(fields.at(path)); };
+  EXPECT_EQ(number("training.global_batch_size"), plan.samples);
+  EXPECT_EQ(number("training.global_batch_size") % (number("training.local_batch_size") * plan.recipe.data),
+            0);
+  if (plan.recipe.pipeline == 1) return;
+  EXPECT_EQ(number("training.local_batch_size") / number("parallelism.pipeline_parallel_microbatch_size"),
+            plan.microbatches());
 }
 
 // Degrees multiply up to the devices, and batches to the samples of an iteration.
@@ -53,14 +72,13 @@ TEST(Torchtitan, DegreesAndBatchesComeOutEven) {
                       number("parallelism.context_parallel_degree") *
                       number("parallelism.pipeline_parallel_degree"),
                   8);
-        EXPECT_EQ(number("training.global_batch_size"), plan.samples);
-        EXPECT_EQ(
-            number("training.global_batch_size") % (number("training.local_batch_size") * plan.recipe.data),
-            0);
+        const std::int64_t of_a_microbatch = number("training.num_tokens_per_microbatch_per_dp_rank");
+        EXPECT_EQ(of_a_microbatch, plan.recipe.microbatch * number("training.max_context_length"));
+        EXPECT_EQ(number("training.num_tokens_per_train_step"),
+                  of_a_microbatch * plan.recipe.data * plan.microbatches());
+        expect_batches_of_toml(with_version(plan, "torchtitan", "0.2"));
         if (plan.recipe.pipeline == 1) return;
-        EXPECT_EQ(
-            number("training.local_batch_size") / number("parallelism.pipeline_parallel_microbatch_size"),
-            plan.microbatches());
+        EXPECT_EQ(number("parallelism.num_pp_microbatches"), plan.microbatches());
         // Every layer is in one model part, in order.
         const std::string config = file_of(plan, "pipesim_plan.py");
         std::size_t at = config.find("tok_embeddings");
@@ -169,41 +187,39 @@ TEST(Torchtitan, StagesInAVAreOnTheRanksThatItPutsThemOn) {
     EXPECT_EQ(stages, (std::set<int>{rank, 7 - rank}));
   }
   const std::string config = file_of(plan, "pipesim_plan.py");
-  EXPECT_NE(config.find("    config.parallelism.pipeline_parallel_schedule = \"ZBVZeroBubble\"\n"
+  EXPECT_NE(config.find("    put(config, \"parallelism.pipeline_parallel_schedule\", \"ZBVZeroBubble\")\n"
                         "    # Stages lie in a V because of the schedule's name. Their steps are these.\n"
-                        "    config.parallelism.pipeline_parallel_schedule_csv = "
-                        "str(Path(__file__).with_name(\"schedule.csv\"))\n"
-                        "    config.parallelism.pipeline_parallel_microbatch_size = 1\n"
-                        "    config.training.local_batch_size = 4\n"),
+                        "    put(config, \"parallelism.pipeline_parallel_schedule_csv\", "
+                        "str(Path(__file__).with_name(\"schedule.csv\")))\n"
+                        "    put(config, \"parallelism.num_pp_microbatches\", 4)\n"),
             std::string::npos)
       << config;
   EXPECT_NE(
-      config.find("    config.compile.enable = False\n"
-                  "    config.parallelism.module_fqns_per_model_part = [\n"
+      config.find("    put(config, \"compile.enable\", False)\n"
+                  "    put(config, \"parallelism.module_fqns_per_model_part\", [\n"
                   "        [\"tok_embeddings\", \"layers.0\", \"layers.1\", \"layers.2\", \"layers.3\"],\n"
                   "        [\"layers.4\", "),
       std::string::npos)
       << config;
-  EXPECT_NE(
-      config.find(
-          "        [\"layers.28\", \"layers.29\", \"layers.30\", \"layers.31\", \"norm\", \"output\"],\n"
-          "    ]\n"),
-      std::string::npos)
+  EXPECT_NE(config.find("        [\"layers.28\", \"layers.29\", \"layers.30\", \"layers.31\", \"norm\", "
+                        "\"lm_head\"],\n    ])\n"),
+            std::string::npos)
       << config;
 }
 
+// Beyond 4096 positions, as 0.2 stretches them only then.
 FrameworkPlan dual_pipe_plan(const std::string& recipe) {
-  FrameworkPlan plan =
-      framework_plan("mixtral-8x7b:layers=8", parse_recipe(recipe), make_topology("dgx-h100:1"));
-  plan.base = "my_runs.mixtral:small";
-  return plan;
+  return with_version(
+      framework_plan("deepseek-v3:sequence=8192", parse_recipe(recipe), make_topology("dgx-h100:1")),
+      "torchtitan", "0.2");
 }
 
 // DualPipeV alone runs forward beside backward, so it is named and takes no steps.
 TEST(Torchtitan, DualPipeIsItsOwn) {
-  const FrameworkPlan plan = dual_pipe_plan("pp2,dp4,ep4,etp1,mbs1,fsdp,schedule=dualpipe-v");
+  const FrameworkPlan plan =
+      dual_pipe_plan("pp2,dp4,ep4,etp1,mbs1,fsdp,first=30,last=31,schedule=dualpipe-v");
   EXPECT_TRUE(framework_named("torchtitan").refusals(plan).empty());
-  const DocumentedSettings documented("torchtitan");
+  const DocumentedSettings documented("torchtitan-0.2");
   for (const TorchtitanField& field : torchtitan_fields(plan)) documented.expect(field.path, {field.value});
   auto fields = fields_by_path(plan);
   EXPECT_EQ(fields["parallelism.pipeline_parallel_schedule"], "DualPipeV");
@@ -212,6 +228,11 @@ TEST(Torchtitan, DualPipeIsItsOwn) {
   EXPECT_EQ(fields["compile.enable"], "False");
   EXPECT_FALSE(fields.contains("parallelism.pipeline_parallel_schedule_csv"));
   EXPECT_EQ(file_of(plan, "schedule.csv"), "");
+  EXPECT_EQ(
+      refusals_text("torchtitan", "deepseek-v3",
+                    "pp2,dp4,ep4,etp1,mbs1,fsdp,first=30,last=31,schedule=dualpipe-v"),
+      "schedule=dualpipe-v: forward and backward of a pair run one after the other; torchtitan 0.2 runs "
+      "them side by side\n");
 }
 
 // The steps of PyTorch's ScheduleDualPipeV, of two ranks and four microbatches, and of three and seven. A
@@ -245,7 +266,7 @@ TEST(Torchtitan, TheStepsOfDualPipeAreThoseOfPyTorch) {
 // Else torchtitan would run forward and backward one after the other, as zb-v does, which keeps less.
 TEST(Torchtitan, DualPipeNeedsExpertsAndNoRecomputation) {
   const Framework& torchtitan = framework_named("torchtitan");
-  const OperatorGraph graph = open_model("mixtral-8x7b:layers=8");
+  const OperatorGraph graph = open_model("deepseek-v3:sequence=8192");
   const RecipeModel model(graph);
   const auto refused = [&](const std::string& recipe, const std::string& nearest) {
     const FrameworkPlan plan = dual_pipe_plan(recipe);
@@ -257,13 +278,15 @@ TEST(Torchtitan, DualPipeNeedsExpertsAndNoRecomputation) {
     return text;
   };
   EXPECT_EQ(
-      refused("pp2,dp4,mbs1,fsdp,schedule=dualpipe-v", "pp2,dp4,mbs1,zero3,weights=float32,schedule=zb-v"),
+      refused("pp2,dp4,mbs1,fsdp,first=30,last=31,schedule=dualpipe-v",
+              "pp2,dp4,mbs1,zero3,weights=float32,first=30,last=31,schedule=zb-v"),
       "schedule=dualpipe-v without ep: its DualPipeV runs forward beside backward only where there is expert "
       "parallelism\n");
-  EXPECT_EQ(refused("pp2,dp4,ep4,etp1,mbs1,fsdp,recompute=full,schedule=dualpipe-v",
-                    "pp2,dp4,ep4,etp1,mbs1,zero3,weights=float32,recompute=full,schedule=zb-v"),
-            "schedule=dualpipe-v with recompute=full: its DualPipeV runs forward beside backward only where "
-            "nothing is computed again\n");
+  EXPECT_EQ(
+      refused("pp2,dp4,ep4,etp1,mbs1,fsdp,first=30,last=31,recompute=full,schedule=dualpipe-v",
+              "pp2,dp4,ep4,etp1,mbs1,zero3,weights=float32,first=30,last=31,recompute=full,schedule=zb-v"),
+      "schedule=dualpipe-v with recompute=full: its DualPipeV runs forward beside backward only where "
+      "nothing is computed again\n");
 }
 
 TEST(Torchtitan, OverridesOfTruthValuesTakeNoValue) {
@@ -271,7 +294,8 @@ TEST(Torchtitan, OverridesOfTruthValuesTakeNoValue) {
       file_of(framework_plan("llama3-8b", parse_recipe("pp2,dp4,mbs1,fsdp,schedule=zb-h1"),
                              make_topology("dgx-h100:1")),
               "overrides.txt");
-  EXPECT_NE(overrides.find("--parallelism.no-enable-sequence-parallel\n"), std::string::npos) << overrides;
+  EXPECT_NE(overrides.find("--training.disable_cuda_graphs\n"), std::string::npos) << overrides;
+  EXPECT_NE(overrides.find("\nactivation_checkpoint:none\n"), std::string::npos) << overrides;
   EXPECT_NE(overrides.find("--compile.no-enable\n"), std::string::npos) << overrides;
   EXPECT_NE(file_of(framework_plan("llama3-8b", parse_recipe("tp8,dp1,sp,mbs1"), make_topology("dgx-h100:1")),
                     "overrides.txt")
@@ -313,31 +337,68 @@ TEST(Torchtitan, WritesAConfigurationAndALaunchLine) {
   const FrameworkPlan plan = framework_plan(
       "llama3-8b:layers=32", parse_recipe("tp2,pp2,dp2,sp,mbs1,fsdp,recompute=full"), topology, 4);
   const std::string config = file_of(plan, "pipesim_plan.py");
-  EXPECT_NE(config.find("from torchtitan.models.llama3.config_registry import llama3_8b\n\n\ndef "
-                        "pipesim_plan():\n    config = llama3_8b()\n"
-                        "    config.parallelism.data_parallel_replicate_degree = 1\n"
-                        "    config.parallelism.data_parallel_shard_degree = 2\n"
-                        "    config.parallelism.fsdp_reshard_after_forward = \"always\"\n"
-                        "    config.parallelism.tensor_parallel_degree = 2\n"
-                        "    config.parallelism.enable_sequence_parallel = True\n"
-                        "    config.parallelism.context_parallel_degree = 1\n"
-                        "    config.parallelism.expert_parallel_degree = 1\n"
-                        "    config.parallelism.pipeline_parallel_degree = 2\n"
-                        "    config.parallelism.pipeline_parallel_schedule = \"PipelineScheduleMulti\"\n"
-                        "    config.parallelism.pipeline_parallel_schedule_csv = "
-                        "str(Path(__file__).with_name(\"schedule.csv\"))\n"
-                        "    config.parallelism.pipeline_parallel_microbatch_size = 1\n"
-                        "    config.training.local_batch_size = 4\n"
-                        "    config.training.global_batch_size = 8\n"
-                        "    config.training.seq_len = 8192\n"
-                        "    config.training.mixed_precision_param = \"bfloat16\"\n"
-                        "    config.training.mixed_precision_reduce = \"float32\"\n"
-                        "    config.activation_checkpoint.mode = \"full\"\n"
-                        "    config.parallelism.module_fqns_per_model_part = [\n"
-                        "        [\"tok_embeddings\", \"layers.0\", "),
-            std::string::npos)
-      << config;
-  EXPECT_NE(config.find("\"layers.31\", \"norm\", \"output\"],\n    ]\n    return config\n"),
+  const std::string before_modules = R"py(# tp2,pp2,dp2,sp,mbs1,zero3,weights=float32,recompute=full
+# For torchtitan's main branch (b5bcd76c6 of August 2026).
+
+from dataclasses import replace
+from pathlib import Path
+
+ALLOWED = (
+    "allowed: torchtitan's main branch (b5bcd76c6 of August 2026); "
+    "pipesim export --to torchtitan:VERSION writes for others"
+)
+
+try:
+    from torchtitan.distributed.activation_checkpoint import FullAC
+    from torchtitan.models.common import RMSNorm
+    from torchtitan.models.llama3.config_registry import llama3_8b
+except ImportError as error:
+    raise SystemExit(f"pipesim_plan.py: found a torchtitan for which {error}, {ALLOWED}")
+
+
+def put(config, path, value):
+    *owners, name = path.split(".")
+    for owner in owners:
+        config = getattr(config, owner, None)
+    if not hasattr(config, name):
+        raise SystemExit(f"pipesim_plan.py: found a torchtitan without {path}, {ALLOWED}")
+    setattr(config, name, value)
+
+
+def pipesim_plan():
+    config = llama3_8b()
+    # Positions and norms of the plan's model.
+    model = config.model_spec.model
+    length = max(model.max_context_length, 8192)
+    for layer in model.layers:
+        layer.attention.rope = replace(
+            layer.attention.rope, theta=500000.0, max_context_length=length, scaling="none"
+        )
+    for _, norm, _, _ in model.traverse(RMSNorm.Config):
+        norm.eps = 1e-05
+    put(config, "parallelism.data_parallel_replicate_degree", 1)
+    put(config, "parallelism.data_parallel_shard_degree", 2)
+    put(config, "parallelism.fsdp_reshard_after_forward", "always")
+    put(config, "parallelism.tensor_parallel_degree", 2)
+    put(config, "parallelism.enable_sequence_parallel", True)
+    put(config, "parallelism.context_parallel_degree", 1)
+    put(config, "parallelism.expert_parallel_degree", 1)
+    put(config, "parallelism.pipeline_parallel_degree", 2)
+    put(config, "parallelism.pipeline_parallel_schedule", "PipelineScheduleMulti")
+    put(config, "parallelism.pipeline_parallel_schedule_csv", str(Path(__file__).with_name("schedule.csv")))
+    put(config, "parallelism.num_pp_microbatches", 4)
+    put(config, "training.num_tokens_per_microbatch_per_dp_rank", 8192)
+    put(config, "training.num_tokens_per_train_step", 65536)
+    put(config, "training.max_context_length", 8192)
+    put(config, "training.disable_cuda_graphs", True)
+    put(config, "training.mixed_precision_param", "bfloat16")
+    put(config, "training.mixed_precision_reduce", "float32")
+    put(config, "activation_checkpoint", FullAC.Config())
+    put(config, "compile.enable_async_tensor_parallel", False)
+    put(config, "parallelism.module_fqns_per_model_part", [
+        ["tok_embeddings", "layers.0", )py";
+  EXPECT_EQ(config.substr(0, before_modules.size()), before_modules);
+  EXPECT_NE(config.find("\"layers.31\", \"norm\", \"lm_head\"],\n    ])\n    return config\n"),
             std::string::npos);
   EXPECT_NE(
       file_of(plan, "launch.sh")
@@ -348,6 +409,122 @@ TEST(Torchtitan, WritesAConfigurationAndALaunchLine) {
             std::string::npos);
 }
 
+TEST(Torchtitan, WritesATomlFileAndItsModel) {
+  const FrameworkPlan plan = with_version(
+      framework_plan("llama3-8b:rotary_scaling=llama3,rotary_factor=8",
+                     parse_recipe("tp2,pp2,dp2,sp,mbs1,fsdp,schedule=zb-h1"), make_topology("dgx-h100:1"), 4),
+      "torchtitan", "0.2");
+  const std::string toml = file_of(plan, "pipesim_plan.toml");
+  const std::string before_modules = R"(# tp2,pp2,dp2,sp,mbs1,zero3,weights=float32,schedule=zb-h1
+# For torchtitan 0.2 (v0.2.2).
+
+[experimental]
+custom_import = "pipesim_plan"
+
+[model]
+name = "pipesim_plan"
+flavor = "plan"
+
+[parallelism]
+data_parallel_replicate_degree = 1
+data_parallel_shard_degree = 2
+fsdp_reshard_after_forward = "always"
+tensor_parallel_degree = 2
+enable_async_tensor_parallel = false
+context_parallel_degree = 1
+expert_parallel_degree = 1
+pipeline_parallel_degree = 2
+pipeline_parallel_schedule = "PipelineScheduleMulti"
+pipeline_parallel_microbatch_size = 1
+module_fqns_per_model_part = [
+    ["tok_embeddings", "layers.0", )";
+  EXPECT_EQ(toml.substr(0, before_modules.size()), before_modules);
+  const std::string after_modules = R"("layers.31", "norm", "output"],
+]
+
+[training]
+local_batch_size = 4
+global_batch_size = 8
+seq_len = 8192
+mixed_precision_param = "bfloat16"
+mixed_precision_reduce = "float32"
+
+[activation_checkpoint]
+mode = "none"
+
+[compile]
+enable = false
+)";
+  EXPECT_TRUE(toml.ends_with(after_modules)) << toml;
+  EXPECT_EQ(file_of(plan, "pipesim_plan.py"),
+            R"(# tp2,pp2,dp2,sp,mbs1,zero3,weights=float32,schedule=zb-h1
+# The plan's model for torchtitan 0.2 (v0.2.2), which imports this file as experimental.custom_import.
+
+from dataclasses import replace
+
+from torchtitan.models.llama3 import get_train_spec
+from torchtitan.protocols.train_spec import register_train_spec
+
+spec = get_train_spec()
+known = spec.model_args["8B"]
+model = replace(
+    known,
+    rope_theta=500000.0,
+    rope_scaling_args=replace(
+        known.rope_scaling_args,
+        scaling_factor=8.0,
+        low_freq_factor=1.0,
+        high_freq_factor=4.0,
+        original_max_position_embeddings=8192,
+    ),
+    norm_eps=1e-05,
+)
+register_train_spec("pipesim_plan", replace(spec, model_args={"plan": model}))
+)");
+  EXPECT_NE(file_of(plan, "launch.sh")
+                .find("  -m torchtitan.train --job.config_file \"$here/pipesim_plan.toml\" \\\n  "
+                      "--parallelism.pipeline_parallel_schedule_csv \"$here/schedule.csv\" \"$@\"\n"),
+            std::string::npos);
+}
+
+TEST(Torchtitan, WritesThePositionsOfTheModel) {
+  const auto rope = [](const std::string& model) {
+    const std::string config = file_of(
+        framework_plan(model, parse_recipe("dp8,mbs1,fsdp"), make_topology("dgx-h100:1")), "pipesim_plan.py");
+    const std::size_t from = config.find("layer.attention.rope, ");
+    return config.substr(from, config.find('\n', from) - from);
+  };
+  EXPECT_EQ(rope("llama3-8b:rotary_scaling=llama3,rotary_factor=32"),
+            "layer.attention.rope, theta=500000.0, max_context_length=length, scaling=\"llama\", "
+            "scaling_factor=32.0, low_freq_factor=1.0, high_freq_factor=4.0, "
+            "original_max_position_embeddings=8192");
+  EXPECT_EQ(rope("deepseek-v3"),
+            "layer.attention.rope, theta=10000.0, max_context_length=length, scaling=\"yarn\", "
+            "rope_factor=40.0, beta_slow=1.0, beta_fast=32.0, original_seq_len=4096");
+}
+
+TEST(Torchtitan, RefusesModelsThatFieldsCannotSay) {
+  const auto refused = [](const std::string& model, std::string_view version,
+                          const char* recipe = "dp8,mbs1,fsdp") {
+    return refusals_text("torchtitan", model, recipe, version);
+  };
+  EXPECT_EQ(refused("llama3-8b:rotary_scaling=linear,rotary_factor=2", "main"),
+            "rotary_scaling=linear: its llama3 stretches positions by llama3\n");
+  EXPECT_EQ(refused("deepseek-v3:rotary_mscale=0.7", "main"),
+            "rotary_mscale=0.7,rotary_mscale_all=1: it has one mscale for both\n");
+  EXPECT_EQ(refused("deepseek-v3:further_tokens=1", "main"),
+            "further_tokens=1: the plan predicts one token; further_tokens=0 leaves them out\n");
+  EXPECT_EQ(refused("deepseek-v3", "0.2"),
+            "sequence=4096 with rotary_scaling=yarn: torchtitan 0.2 stretches positions only of more than "
+            "rotary_original=4096\n");
+  EXPECT_EQ(refused("llama3-8b", "0.2", "tp2,dp4,mbs1,fsdp"),
+            "tp2 without sp: torchtitan 0.2 divides the sequence wherever there is tp\n");
+  EXPECT_EQ(refused("llama3-8b", "main", "cp2,ring,dp4,mbs1,fsdp"),
+            "cp2 with ring: context parallelism gathers keys and values\n");
+  EXPECT_EQ(refused("deepseek-v3:sequence=8192", "0.2", "cp2,dp4,mbs1,fsdp"),
+            "cp2: the flex attention of its deepseek_v3 goes with no context parallelism\n");
+}
+
 TEST(Torchtitan, TakesAConfigurationOfTheUser) {
   FrameworkPlan plan =
       framework_plan("llama:layers=4", parse_recipe("dp8,mbs1,fsdp"), make_topology("dgx-h100:1"));
@@ -355,9 +532,14 @@ TEST(Torchtitan, TakesAConfigurationOfTheUser) {
   plan.base = "my_runs.llama:small";
   EXPECT_TRUE(framework_named("torchtitan").refusals(plan).empty());
   EXPECT_NE(file_of(plan, "pipesim_plan.py")
-                .find("from my_runs.llama import small\n\n\ndef pipesim_plan():\n    "
-                      "config = small()\n"),
+                .find("def pipesim_plan():\n    config = small()\n    put(config, "
+                      "\"parallelism.data_parallel_replicate_degree\", 1)\n"),
             std::string::npos);
+  EXPECT_NE(file_of(plan, "pipesim_plan.py").find("    from my_runs.llama import small\nexcept ImportError"),
+            std::string::npos);
+  const FrameworkPlan toml = with_version(plan, "torchtitan", "0.2");
+  EXPECT_EQ(framework_named("torchtitan").refusals(toml).front().reason,
+            "torchtitan 0.2 has no functions that return configurations");
 }
 
 TEST(Torchtitan, RefusesWhatHasNoField) {
