@@ -178,8 +178,9 @@ class RunReader {
     }
     r.pipeline = file_.count("--pipeline-model-parallel-size").value_or(1);
     r.expert = file_.count("--expert-model-parallel-size").value_or(1);
-    if (const auto features = file_.count("--expert-tensor-parallel-size"); features && *features != r.tensor)
-      r.expert_tensor = *features;
+    const bool experts = file_.count("--num-experts", 0).value_or(0) > 1;
+    const auto features = file_.count("--expert-tensor-parallel-size");
+    if (experts && features && *features != r.tensor) r.expert_tensor = *features;
     const std::int64_t of_a_copy = r.tensor * r.context * r.pipeline;
     if (devices_ % of_a_copy != 0)
       throw InputError(

@@ -544,6 +544,12 @@ TEST(Megatron, ReadsLayersWithExperts) {
       "([0]*D+[1]*E) with D dense layers in front of E others");
 }
 
+TEST(Megatron, DividesNoExpertsWhereThereAreNone) {
+  const std::string degrees = "--tensor-model-parallel-size 4 --expert-tensor-parallel-size 2 ";
+  EXPECT_EQ(run_of_text(kUsualArguments + degrees, 8).recipe.str(), "tp4,dp2,mbs1");
+  EXPECT_EQ(run_of_text(kUsualArguments + degrees + "--num-experts 4", 8).recipe.str(), "tp4,dp2,etp2,mbs1");
+}
+
 TEST(Megatron, KnowsTokenizers) {
   const auto words_with = [](const std::string& more) {
     return decoder_sizes(
