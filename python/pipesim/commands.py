@@ -255,8 +255,8 @@ def search(
             pipedream, dapple, alpa, recipes, intra, auto, single-device, data-parallel, model-parallel,
             expert.
         seconds: finish within this time (default: 30). For baselines, lower bound, planners, search and
-            report together. Without seconds there is no limit where proposals is given, for planners other
-            than auto, and for exhaustive with pipelines; and auto ranks all recipes before its time begins.
+            report together, whatever the algorithm. 0: no limit, so that recipes are ranked until the best is
+            proven. Without seconds there is none where proposals is given, or under mpirun.
         proposals: stop after this many proposals, instead of seconds. With exhaustive and pipelines:
             pipelines that are simulated.
         output: write the plan to FILE.
@@ -571,8 +571,8 @@ def whatif(
         algorithm: auto, recipes, mcmc, gpipe, … (default: auto). One of gpipe, pipedream, dapple, alpa,
             recipes, intra, auto.
         seconds: finish within this time (default: 30). For baselines, lower bound, planners, search and
-            report together. Without seconds there is no limit where proposals is given, for planners other
-            than auto, and for exhaustive with pipelines; and auto ranks all recipes before its time begins.
+            report together, whatever the algorithm. 0: no limit, so that recipes are ranked until the best is
+            proven. Without seconds there is none where proposals is given, or under mpirun.
         proposals: stop after this many proposals, instead of seconds. With exhaustive and pipelines:
             pipelines that are simulated.
         seed: seed of all random choices (default: 1).

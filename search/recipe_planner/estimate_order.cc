@@ -26,6 +26,7 @@ double slowed_by_memory(double share, bool sure) {
 
 EstimateOrder::EstimateOrder(const RecipeSpace& space, std::function<double(std::uint32_t)> cost)
     : space_(space), cost_(std::move(cost)) {
+  for (const Recipe& mesh : space.meshes()) most_tensor_ = std::max(most_tensor_, mesh.tensor);
   std::uint8_t number = 0;
   for (const std::string& name : recipe_schedules()) schedules_.emplace(name, ++number);
 }
@@ -36,6 +37,7 @@ EstimateClass EstimateOrder::class_of(const OpenRecipe& c) const {
   of.mesh = c.mesh, of.sharding = c.sharding, of.recompute = c.recompute;
   of.zero = static_cast<std::uint8_t>(space_.shardings(mesh)[c.sharding].kind);
   of.pipelined = mesh.pipeline > 1;
+  of.far_experts = mesh.expert * mesh.expert_tensor_degree() > most_tensor_ && mesh.expert > 1;
   const std::string& schedule = space_.pipelines(mesh)[c.pipeline].schedule;
   // An implied one is 1f1b or interleaved, which differ enough in how they are bounded.
   const bool chunks = space_.divisions(mesh.pipeline)[space_.pipelines(mesh)[c.pipeline].division].chunks > 1;
@@ -65,8 +67,9 @@ void EstimateOrder::place(std::size_t number) {
   Group& group = groups_[number];
   if (group.recipes.empty()) return;
   const OpenRecipe& first = group.recipes.front();
+  constexpr double kSafe = 1.1;  // the first plan should fit
   group.estimate = static_cast<double>(first.bound) * group.time_ratio *
-                   slowed_by_memory(first.memory * group.memory_ratio,
+                   slowed_by_memory(first.memory * group.memory_ratio * (one_fits_ ? 1 : kSafe),
                                     !one_fits_ || group.known == OpenRecipe::Known::OfFew);
   constexpr double kDear = 1.1, kFirst = 0.3, kMost = 2;
   if (group.cost > 1) group.estimate *= kDear;

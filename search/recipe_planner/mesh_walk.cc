@@ -37,16 +37,21 @@ MeshWalk::MeshWalk(const RecipeSpace& space) : space_(space) {
 std::vector<std::uint32_t> MeshWalk::usual() const {
   std::int64_t most_tensor = 1;  // as many devices as a node has, as a rule
   for (const Recipe& mesh : space_.meshes()) most_tensor = std::max(most_tensor, mesh.tensor);
+  enum Experts : std::uint8_t { Inside, Far, Whole };
   using Rank = std::tuple<std::int64_t, std::int64_t, std::int64_t, bool, std::int64_t, std::int64_t>;
-  std::map<std::tuple<std::int64_t, std::int64_t, bool>, std::pair<Rank, std::uint32_t>> best;
+  std::map<std::tuple<std::int64_t, std::int64_t, Experts>, std::pair<Rank, std::uint32_t>> best;
   for (std::uint32_t m = 0; m < space_.meshes().size(); ++m) {
     const Recipe& mesh = space_.meshes()[m];
-    for (const bool far : {false, true}) {
-      const std::int64_t beyond = far ? 0 : std::max<std::int64_t>(0, mesh.expert - most_tensor);
-      const Rank rank{mesh.context, mesh.microbatch,
-                      beyond,       !mesh.sequence_parallel,
-                      -mesh.expert, mesh.expert_tensor_degree()};
-      const auto [at, is_new] = best.try_emplace({mesh.pipeline, -mesh.tensor, far}, std::pair(rank, m));
+    for (const Experts experts : {Inside, Far, Whole}) {
+      const std::int64_t beyond =
+          experts == Inside ? std::max<std::int64_t>(0, mesh.expert - most_tensor) : 0;
+      const Rank rank{mesh.context,
+                      mesh.microbatch,
+                      beyond,
+                      !mesh.sequence_parallel,
+                      experts == Whole ? mesh.expert : -mesh.expert,
+                      mesh.expert_tensor_degree()};
+      const auto [at, is_new] = best.try_emplace({mesh.pipeline, -mesh.tensor, experts}, std::pair(rank, m));
       if (!is_new) at->second = std::min(at->second, std::pair(rank, m));
     }
   }

@@ -18,7 +18,8 @@ class MeshWalk {
   explicit MeshWalk(const RecipeSpace& space);
 
   /// Usual meshes, by their numbers: of each tp and pp, the one with the fewest parts of the sequence and the
-  /// fewest samples in a microbatch, with sp; experts are divided inside a node, and as far as they go.
+  /// fewest samples in a microbatch, with sp; experts are divided inside a node, as far as they go, and not
+  /// at all.
   [[nodiscard]] std::vector<std::uint32_t> usual() const;
   /// Those in which one degree is a prime factor larger and another smaller, or one other part differs.
   [[nodiscard]] std::vector<std::uint32_t> near(std::uint32_t mesh) const;

@@ -16,7 +16,7 @@ constexpr std::uint64_t joined(std::uint64_t a, std::uint64_t b) {
 
 // Kinds of sharding and pipelines; with schedules and recomputation; these on one mesh.
 LearnedRatios::Classes classes_of_time(const EstimateClass& of) {
-  const std::uint64_t kind = joined(of.zero, of.pipelined ? 1 : 0);
+  const std::uint64_t kind = joined(of.zero, (of.pipelined ? 1 : 0) + (of.far_experts ? 2 : 0));
   const std::uint64_t schedule = joined(kind, of.schedule);
   const std::uint64_t mesh = joined(joined(of.mesh, of.sharding), of.schedule);
   return {kind, schedule, joined(joined(kind, of.sharding), of.mesh), joined(mesh, of.recompute)};
@@ -32,14 +32,17 @@ LearnedRatios::Classes classes_of_memory(const EstimateClass& of) {
 double log_ratio(double above, double below) { return std::log(std::max(above, 1.0) / std::max(below, 1.0)); }
 
 // What is expected before any recipe of the kind was simulated. Where each microbatch gathers weights or
-// scatters gradients, no bound adds that up with the steps, and little of it is hidden in a pipeline.
+// scatters gradients, no bound adds that up with the steps, and little of it is hidden in a pipeline. Little
+// is hidden of the exchange of tokens between nodes, either.
 double prior_of_time(const EstimateClass& of, OpenRecipe::Known known) {
-  constexpr double kClose = 0.02, kPipelined = 0.06, kEachMicrobatch = 0.1, kEachInPipeline = 0.5;
+  constexpr double kClose = 0.02, kPipelined = 0.06, kEachMicrobatch = 0.1, kEachInPipeline = 0.5,
+                   kFarExperts = 0.3;
   if (known == OpenRecipe::Known::OfFew) return 0;  // most of it was simulated
   if (known != OpenRecipe::Known::OfTraffic) return kClose;
   const bool each_microbatch = of.zero >= 2;
-  if (of.pipelined) return each_microbatch ? kEachInPipeline : kPipelined;
-  return each_microbatch ? kEachMicrobatch : kClose;
+  const double prior = of.pipelined ? (each_microbatch ? kEachInPipeline : kPipelined)
+                                    : (each_microbatch ? kEachMicrobatch : kClose);
+  return prior + (of.far_experts ? kFarExperts : 0);
 }
 
 }  // namespace

@@ -31,6 +31,7 @@ class LearnedRatios {
 struct EstimateClass {
   std::uint8_t zero = 0;  ///< StateSharding::Kind
   bool pipelined = false;
+  bool far_experts = false;    ///< experts are divided beyond what tp ever is: beyond a node, as a rule
   std::uint8_t schedule = 0;   ///< a number of its name
   std::uint8_t recompute = 0;  ///< as in OpenRecipe
   std::uint8_t sharding = 0;   ///< as in OpenRecipe
