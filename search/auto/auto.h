@@ -33,7 +33,7 @@ struct AutoOptions {
 ///
 /// With a budget in proposals alone, the plan depends on the seed and the chains, never on the threads. With
 /// the thread's deadline (sim/base/deadline.h) each part gets a share of the time. The request needs an
-/// observer and with_parts. InputError when no algorithm found a plan.
+/// observer and with_shape. InputError when no algorithm found a plan.
 PlannedPipeline search_auto(const PlanRequest& request, const AutoOptions& options);
 
 }  // namespace pipesim

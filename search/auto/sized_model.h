@@ -24,7 +24,7 @@ class SizedModel {
     if (request_.samples() % microbatches != 0) return std::nullopt;
     const std::int64_t batch = request_.samples() / microbatches;
     try {
-      return parts > 1 ? request_.with_parts(batch, parts) : request_.with_batch(batch);
+      return parts > 1 ? request_.with_shape({batch, parts}) : request_.with_batch(batch);
     } catch (const InputError&) {
       return std::nullopt;
     }

@@ -70,9 +70,8 @@ struct PlanRequest {
   PlannerSettings settings;
   /// Shows what the planner is doing, now and then; "" ends it.
   std::function<void(std::string_view)> status;
-  SearchObserver* observer = nullptr;  ///< of planners that search
-  /// with_batch, with positions in the order in which `parts` of the sequence do equal work in attention.
-  std::function<OperatorGraph(std::int64_t batch, std::int64_t parts)> with_parts = {};
+  SearchObserver* observer = nullptr;                                     ///< of planners that search
+  std::function<OperatorGraph(const ModelShape& shape)> with_shape = {};  ///< the model of another shape
   PeerProcesses* peers = nullptr;  ///< that rank the same recipes, see RankingRequest
 
   [[nodiscard]] const Topology& topology() const { return costs.topology(); }
@@ -123,8 +122,9 @@ struct PlannedPipeline {
   OperatorGraph graph;  ///< the model with the batch of a microbatch
   /// The batch that the planner chose for the model; nothing: the request's.
   std::optional<std::int64_t> batch;
-  std::int64_t parts = 1;  ///< of the sequence, for which positions are ordered (PlanRequest::with_parts)
-  PlanOptions options;     ///< of the plan, with its pipeline, if it has one
+  std::int64_t parts = 1;  ///< of the sequence, and groups of tokens: see ModelShape
+  std::int64_t token_groups = 0;
+  PlanOptions options;  ///< of the plan, with its pipeline, if it has one
   Strategy strategy;
   std::vector<StageMesh> meshes;      ///< of the stages, see StageMesh
   std::vector<std::int64_t> devices;  ///< of each stage, as planned; the plan may use fewer
@@ -168,7 +168,7 @@ PlannedPipeline propose_exhaustively(const PlanRequest& request);
 /// the solver of search/intra, with its proof; as Alpa's intra-operator pass (OSDI 2022, section 4). The sum
 /// counts as if nothing overlapped (search/additive), the plan's time is simulated.
 PlannedPipeline propose_intra(const PlanRequest& request);
-/// Proves which recipe is the best. Needs an observer and with_parts. The second form reports its progress to
+/// Proves which recipe is the best. Needs an observer and with_shape. The second form reports its progress to
 /// the caller instead.
 PlannedPipeline propose_recipes(const PlanRequest& request);
 PlannedPipeline propose_recipes(const PlanRequest& request, const ProgressCallback& progress);

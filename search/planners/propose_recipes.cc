@@ -114,7 +114,7 @@ PlannedPipeline propose_recipes(const PlanRequest& request, const ProgressCallba
                              request.options,
                              request.samples(),
                              filter,
-                             request.with_parts,
+                             request.with_shape,
                              request.takes_batch,
                              request.settings.threads,
                              request.settings.within,
@@ -126,15 +126,16 @@ PlannedPipeline propose_recipes(const PlanRequest& request, const ProgressCallba
   if (best == nullptr) refuse_ranking(ranking, request);
   const KeepTo keep(nullptr);  // writing down what was found takes little
   const Recipe& recipe = best->recipe;
-  const std::int64_t batch = recipe.data * recipe.microbatch;
-  OperatorGraph graph = request.with_parts(batch, recipe.context);
+  const ModelShape shape = recipe.shape(filter.rules().local_dispatch);
+  OperatorGraph graph = request.with_shape(shape);
   RecipeStrategy made = expand_recipe(recipe, RecipeModel(graph), request.topology());
   PlanOptions options = request.options;
-  options.microbatches = static_cast<std::int32_t>(request.samples() / batch);
+  options.microbatches = static_cast<std::int32_t>(request.samples() / shape.batch);
   made.apply_to(options);
   PlannedPipeline planned(std::move(graph), std::move(options), std::move(made.strategy));
-  planned.batch = batch;
-  planned.parts = recipe.context;
+  planned.batch = shape.batch;
+  planned.parts = shape.parts;
+  planned.token_groups = shape.token_groups;
   planned.devices.assign(static_cast<std::size_t>(recipe.pipeline * recipe.chunks),
                          recipe.devices() / recipe.pipeline);
   planned.note = note_of_ranking(ranking, request.settings.within, request.observer->interrupted());

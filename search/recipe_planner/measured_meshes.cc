@@ -9,15 +9,14 @@
 namespace pipesim {
 
 std::shared_ptr<SizedRecipeModel> MeasuredMeshes::sized(const Recipe& mesh) {
-  const std::pair key(mesh.data * mesh.microbatch, mesh.context);
+  const ModelShape key = mesh.shape(request_.filter.rules().local_dispatch);
   const auto known = sized_.find(key);
   if (known != sized_.end()) {
     known->second.used = ++uses_;
     return known->second.model;
   }
   limit_models();
-  auto made = std::make_shared<SizedRecipeModel>(request_.graph_of(key.first, key.second), key.second, parts_,
-                                                 request_);
+  auto made = std::make_shared<SizedRecipeModel>(request_.graph_of(key), key, parts_, request_);
   return sized_.emplace(key, KeptModel{std::move(made), ++uses_}).first->second.model;
 }
 

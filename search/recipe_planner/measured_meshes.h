@@ -51,7 +51,7 @@ class MeasuredMeshes {
   struct InOrderOfMaking {
     bool operator()(const std::shared_ptr<SizedRecipeModel>& a,
                     const std::shared_ptr<SizedRecipeModel>& b) const {
-      return std::pair(a->graph.batch(), a->parts) < std::pair(b->graph.batch(), b->parts);
+      return a->shape < b->shape;
     }
   };
   using CostsByMesh = std::map<std::string, MeshCosts>;
@@ -79,7 +79,7 @@ class MeasuredMeshes {
     std::shared_ptr<SizedRecipeModel> model;
     std::uint64_t used = 0;  // when, as a count of uses
   };
-  std::map<std::pair<std::int64_t, std::int64_t>, KeptModel> sized_;  // by batch and parts of the sequence
+  std::map<ModelShape, KeptModel> sized_;
   std::uint64_t uses_ = 0;
   std::shared_ptr<const SizedRecipeModel> measured_last_;
   std::map<std::pair<std::int64_t, bool>, StageGroups> groups_;  // by their number in a pipeline

@@ -21,8 +21,7 @@ struct RankingRequest {
   PlanOptions options;       ///< without pipeline, recomputation, sharding and microbatches
   std::int64_t samples = 0;  ///< of an iteration
   RecipeFilter filter;
-  /// The model with another batch, its positions in the order in which `parts` of the sequence do equal work.
-  std::function<OperatorGraph(std::int64_t batch, std::int64_t parts)> graph_of;
+  std::function<OperatorGraph(const ModelShape& shape)> graph_of;  ///< the model of another shape
   /// Whether the model can have a batch; empty: any.
   std::function<bool(std::int64_t batch)> takes_batch;
   int threads = 1;    ///< that simulate, 4 at most; the answer is the same with any number of them

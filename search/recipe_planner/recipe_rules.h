@@ -20,6 +20,8 @@ struct RecipeRules {
   std::optional<GradientReduction> reduction;
   /// Products hide transfers of tp where there is sp.
   bool tensor_overlap = false;
+  /// Devices hand out their own tokens to experts (Recipe::shape()); else as the model says.
+  bool local_dispatch = false;
 
   /// zero 0 to 3, with all other parts as recipes have them that say nothing.
   static std::vector<StateSharding> plain_shardings() {

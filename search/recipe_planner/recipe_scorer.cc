@@ -11,10 +11,10 @@
 
 namespace pipesim {
 
-SizedRecipeModel::SizedRecipeModel(OperatorGraph made, std::int64_t parts_of_sequence,
+SizedRecipeModel::SizedRecipeModel(OperatorGraph made, const ModelShape& of_recipe,
                                    const ModelParts& of_model, const RankingRequest& request)
     : graph(std::move(made)),
-      parts(parts_of_sequence),
+      shape(of_recipe),
       model(graph),
       meter(model, of_model, request.costs, request.options) {}
 

@@ -13,11 +13,11 @@ namespace pipesim {
 /// The model with the batch and the order of positions that recipes need.
 struct SizedRecipeModel {
   OperatorGraph graph;
-  std::int64_t parts;  ///< of the sequence
+  ModelShape shape;
   RecipeModel model;
   MeshMeter meter;
 
-  SizedRecipeModel(OperatorGraph made, std::int64_t parts_of_sequence, const ModelParts& of_model,
+  SizedRecipeModel(OperatorGraph made, const ModelShape& of_recipe, const ModelParts& of_model,
                    const RankingRequest& request);
 };
 

@@ -21,6 +21,15 @@ constexpr std::size_t kMeshAxes = 5;
 /// "tp", "cp", "ep", "dp", "pp".
 std::string_view name_of(MeshAxis axis);
 
+/// What a recipe decides of its model.
+struct ModelShape {
+  std::int64_t batch = 1;  ///< samples of a microbatch, on all copies together
+  std::int64_t parts = 1;  ///< of the sequence, for which positions are ordered to do equal work
+  std::int64_t token_groups =
+      0;  ///< of a sample's tokens, which experts take by themselves; 0: as the model says
+  auto operator<=>(const ModelShape&) const = default;
+};
+
 /// A plan for a transformer in the words of Megatron-LM and torchtitan: "tp8,pp4,vpp2,dp16,sp,mbs1". It is
 /// short for a strategy, see expand_recipe().
 ///
@@ -92,6 +101,10 @@ struct Recipe {
   /// Whether gradients are reduced once an iteration, so that `reduce` says when.
   [[nodiscard]] bool reduces_once() const {
     return copies_of_weights() > 1 && !state_sharding.each_microbatch();
+  }
+  /// `local_dispatch`: each device hands out its own tokens to experts, without gathering those of others.
+  [[nodiscard]] ModelShape shape(bool local_dispatch) const {
+    return {data * microbatch, context, local_dispatch ? context * (sequence_parallel ? tensor : 1) : 0};
   }
   /// The schedule, or the one that the number of chunks implies.
   [[nodiscard]] std::string schedule_name() const;

@@ -95,7 +95,8 @@ struct OpenPlan {
 
 OpenPlan open_plan(const ImportedRun& run, Recipe recipe) {
   const BatchRequest asked{.batch = run.run.samples, .microbatch = {}, .microbatches = {}};
-  const ModelRun sized = run_of_recipe(run.run.model, recipe.devices(), asked, recipe);
+  ModelRun sized = run_of_recipe(run.run.model, recipe.devices(), asked, recipe);
+  sized.model = with_token_groups(sized.model, recipe.shape(true).token_groups);
   OperatorGraph graph = open_model(sized.model);
   Plan plan;
   plan.model = sized.model;
@@ -119,7 +120,11 @@ JudgedPlan judged_plan(const ImportedRun& run, Recipe recipe) {
   return {std::move(open.recipe), std::move(open.plan), std::move(open.graph), std::move(report)};
 }
 
-OpenRun open_run(const ImportedRun& run) {
+FrameworkPlan question_of(const ImportedRun& run, const JudgedPlan& yours) {
+  return framework_question(run.framework, run.run.model, run.run.samples, yours.plan.options, run.topology);
+}
+
+OpenRun open_run(const ImportedRun& run, const JudgedPlan& yours) {
   OpenRun open{run.run.model,
                run.topology,
                runtime_for_recipes(run.topology, run.framework.runtime),
@@ -129,11 +134,8 @@ OpenRun open_run(const ImportedRun& run) {
                available_cores()};
   open.options.optimizer = run.run.optimizer;
   open.options.gradient_type = run.run.gradient_type;
+  open.filter = recipe_filter_of(&run.framework, question_of(run, yours), run.conditions, open.runtime);
   return open;
-}
-
-FrameworkPlan question_of(const ImportedRun& run, const JudgedPlan& yours) {
-  return framework_question(run.framework, run.run.model, run.run.samples, yours.plan.options, run.topology);
 }
 
 // Those that fit and are faster, or that fit where the plan does not, the fastest first; those that there is
@@ -147,7 +149,7 @@ std::vector<JudgedChange> best_changes(const ImportedRun& run, const JudgedPlan&
   FrameworkPlan plan = question_of(run, yours);
   plan.recipe = yours.recipe;
   plan.layers = divide_layers(yours.recipe, plan.sizes.layers).layers;
-  const OpenRun open = open_run(run);
+  const OpenRun open = open_run(run, yours);
   std::vector<JudgedChange> better;
   try {
     for (SingleChange& change : single_changes(run.framework, plan, RecipeModel(yours.graph))) {
@@ -170,8 +172,7 @@ std::vector<JudgedChange> best_changes(const ImportedRun& run, const JudgedPlan&
 
 RecipeRanking ranked_for(const ImportedRun& run, const JudgedPlan& yours, const Deadline& until,
                          SearchWatch& watch) {
-  OpenRun open = open_run(run);
-  open.filter = recipe_filter_of(&run.framework, question_of(run, yours), run.conditions, open.runtime);
+  OpenRun open = open_run(run, yours);
   open.runtime = with_overlap_of(open.runtime, open.filter);
   const KeepTo keep(until);
   const auto tell = told_as_search(watch.callback());

@@ -30,7 +30,8 @@ constexpr std::array kFlagRows = std::to_array<FlagRow>({
      "--kv-channels "
      "--kv-lora-rank --make-vocab-size-divisible-by --max-position-embeddings --micro-batch-size "
      "--moe-expert-capacity-factor --moe-ffn-hidden-size --moe-layer-freq --moe-router-topk "
-     "--moe-shared-expert-intermediate-size --moe-token-dispatcher-type --multi-latent-attention --nnodes "
+     "--moe-shared-expert-gate --moe-shared-expert-intermediate-size --moe-token-dispatcher-type "
+     "--multi-latent-attention --nnodes "
      "--no-gradient-accumulation-fusion --no-pipeline-parallel --no-position-embedding --normalization "
      "--nproc-per-node --num-attention-heads --num-distributed-optimizer-instances --num-experts --num-gpus "
      "--num-layers --num-layers-per-virtual-pipeline-stage --num-nodes --num-query-groups "
@@ -81,7 +82,6 @@ constexpr std::array kFlagRows = std::to_array<FlagRow>({
      "--use-grouped-gemm-for-dense-mlp --use-grouped-gemm-for-shared-expert",
      FlagEffect::NotModelled, "experts are taken with usual kernels", ""},
     {"--moe-paged-stash", FlagEffect::NotModelled, "what experts keep stays where it is made", ""},
-    {"--moe-shared-expert-gate", FlagEffect::NotModelled, "shared experts have no gate", ""},
     {"--moe-layer-recompute", FlagEffect::NotModelled, "experts are kept unless all is computed again", ""},
     {"--distribute-checkpointed-activations --distribute-saved-activations --partition-activations",
      FlagEffect::NotModelled, "the kept inputs of layers are whole on each device of tp", ""},
@@ -98,7 +98,7 @@ constexpr std::array kFlagRows = std::to_array<FlagRow>({
     {"--curriculum-learning --data-efficiency-curriculum-learning --random-ltd", FlagEffect::NotModelled,
      "all tokens of all samples pass all layers", ""},
     {"--disable-jit-fuser --disable-mem-efficient-ln --no-bias-dropout-fusion --no-bias-gelu-fusion "
-     "--no-bias-swiglu-fusion --no-masked-softmax-fusion --no-persist-layer-norm --no-rope-fusion "
+     "--no-bias-swiglu-fusion --no-masked-softmax-fusion --no-persist-layer-norm "
      "--no-scaled-masked-softmax-fusion",
      FlagEffect::NotModelled, "kernels are fused as usual", ""},
     {"--apply-rope-fusion --bias-activation-fusion --bias-dropout-fusion --fused-residual-rmsnorm "
@@ -510,7 +510,8 @@ constexpr std::array kFlagRows = std::to_array<FlagRow>({
      "--rdzv-endpoint --rdzv-id --redirects --relative-attention-max-distance "
      "--relative-attention-num-buckets "
      "--reset-iteration --reset-position-ids --reset-progress --result-rejected-tracker-filename "
-     "--reweight-loss-based-on-position-frequency --role --rope-scaling-factor --rope-type --rotary-base "
+     "--reweight-loss-based-on-position-frequency --no-rope-fusion --role --rope-scaling-factor --rope-type "
+     "--rotary-base "
      "--rotary-interleaved --rotary-percent --rotary-position-embeddings-theta --rotary-scaling-factor "
      "--rotary-seq-len-interpolation-factor --runtime-time-unit --s3-cache-path --scattered-embeddings "
      "--seed "

@@ -34,6 +34,7 @@ class RunReader {
     read_batch();
     read_stages();
     read_sharding();
+    read_reduction();
     read_recompute();
     read_optimizer();
     run_.model = text_of_model();
@@ -193,11 +194,11 @@ class RunReader {
     if (given("--use-tp-pp-dp-mapping"))
       r.order = {MeshAxis::Tensor, MeshAxis::Context, MeshAxis::Expert, MeshAxis::Pipeline, MeshAxis::Data};
     if (r.context > 1 && r.ulysses <= 1) read_context();
-    if (r.data * r.context > 1 && !given("--use-megatron-fsdp")) read_reduction();
   }
 
   void read_reduction() {
-    if (given("--overlap-grad-reduce")) recipe().reduction = GradientReduction::Overlapped;
+    if (given("--overlap-grad-reduce") && recipe().reduces_once())
+      recipe().reduction = GradientReduction::Overlapped;
   }
 
   // Keys and values go round in a ring unless the arguments say otherwise.

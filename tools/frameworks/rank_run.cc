@@ -24,7 +24,8 @@ std::string without_zigzag(std::string model) {
 RatedRecipe rate_recipe(const OpenRun& run, Recipe recipe) {
   const BatchRequest asked{.batch = run.samples, .microbatch = {}, .microbatches = {}};
   const ModelRun sized = run_of_recipe(without_zigzag(run.model), recipe.devices(), asked, recipe);
-  const OperatorGraph graph = open_model(sized.model);
+  const OperatorGraph graph = open_model(
+      with_token_groups(sized.model, recipe.shape(run.filter.rules().local_dispatch).token_groups));
   Plan plan;
   plan.options = run.options;
   plan.options.microbatches = sized.microbatches;
@@ -47,17 +48,15 @@ RecipeRanking rank_run(const OpenRun& run, const std::function<bool(const Rankin
   options.pipeline.reset();
   options.recompute = {};
   options.state_sharding = {};
-  const RankingRequest request{.model = model,
-                               .costs = costs,
-                               .options = std::move(options),
-                               .samples = run.samples,
-                               .filter = run.filter,
-                               .graph_of =
-                                   [&](std::int64_t batch, std::int64_t parts) {
-                                     return open_model(with_batch(with_zigzag(text, graph, parts), batch));
-                                   },
-                               .takes_batch = {},
-                               .threads = run.threads};
+  const RankingRequest request{
+      .model = model,
+      .costs = costs,
+      .options = std::move(options),
+      .samples = run.samples,
+      .filter = run.filter,
+      .graph_of = [&](const ModelShape& shape) { return open_model(with_shape(text, graph, shape)); },
+      .takes_batch = {},
+      .threads = run.threads};
   return rank_recipes(request, go_on);
 }
 

@@ -46,9 +46,11 @@ class Neighbours {
     }
   }
   void change_overlap() {
-    change([](Recipe& r) { r.reduction = GradientReduction::Overlapped; });
     change([](Recipe& r) {
-      if (r.state_sharding.any() && !r.state_sharding.gathers_to_use()) {
+      if (r.reduces_once()) r.reduction = GradientReduction::Overlapped;
+    });
+    change([](Recipe& r) {
+      if (r.reduces_once() && r.state_sharding.any() && !r.state_sharding.gathers_to_use()) {
         r.state_sharding.gathers_in_forward = true;
         r.reduction = GradientReduction::Overlapped;
       }

@@ -367,6 +367,21 @@ std::string with_zigzag(const std::string& model, const OperatorGraph& graph, st
   return assigned(model, end, "zigzag", parts);
 }
 
+std::string with_token_groups(const std::string& model, std::int64_t groups) {
+  const std::size_t end = std::min(model.find(':'), model.size());
+  const auto named = std::ranges::find(zoo_models(), model.substr(0, end), &ZooModel::name);
+  if (groups == 0 || named == zoo_models().end() ||
+      std::ranges::find(named->options, "token_groups", &ZooOption::key) == named->options.end() ||
+      (groups == 1 && model.find("token_groups=") == std::string::npos))
+    return model;
+  return assigned(model, end, "token_groups", groups);
+}
+
+std::string with_shape(const std::string& model, const OperatorGraph& graph, const ModelShape& shape) {
+  return with_batch(with_token_groups(with_zigzag(model, graph, shape.parts), shape.token_groups),
+                    shape.batch);
+}
+
 std::string with_profile_batch(const std::string& model, std::int64_t batch) {
   const std::size_t end = end_of_profile(model);
   if (end == std::string::npos)

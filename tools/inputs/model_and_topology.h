@@ -8,6 +8,7 @@
 #include "models/model_json.h"
 #include "models/onnx/onnx_model.h"
 #include "models/operator_graph.h"
+#include "search/recipes/recipe.h"
 #include "taskgraph/plan/plan.h"
 #include "topologies/topology.h"
 
@@ -54,6 +55,11 @@ std::string with_batch(const std::string& model, std::int64_t batch);
 /// The text of a zoo model whose positions come in an order in which `parts` parts of the sequence do equal
 /// work (ZigzagOrder). Of other models, and of one whose text or sequence says otherwise, the same text.
 std::string with_zigzag(const std::string& model, const OperatorGraph& graph, std::int64_t parts);
+/// The text of a zoo model whose experts take so many groups of a sample's tokens by themselves; 0, or a
+/// model without experts: the same text.
+std::string with_token_groups(const std::string& model, std::int64_t groups);
+/// The text of the model in another shape. `graph`: of the model.
+std::string with_shape(const std::string& model, const OperatorGraph& graph, const ModelShape& shape);
 std::string with_profile_batch(const std::string& model, std::int64_t batch);
 
 /// For a profile that does not say with how many samples it was measured: the number that was assumed. Else

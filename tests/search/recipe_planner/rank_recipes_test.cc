@@ -44,8 +44,8 @@ class Ranked {
       conditions.push_back(parse_recipe_condition(condition, false));
     request_.filter = RecipeFilter(conditions);
     request_.samples = case_.samples;
-    request_.graph_of = [this](std::int64_t batch, std::int64_t parts) {
-      return case_.graph_of(batch, parts);
+    request_.graph_of = [this](const ModelShape& shape) {
+      return case_.graph_of(shape.batch, shape.parts);
     };
   }
 

@@ -150,11 +150,10 @@ TEST(Frameworks, AreNamed) {
             "pipesim: model \"lenet\": frameworks are given the sizes of a decoder, allowed: gpt, llama, "
             "mixtral, qwen3 "
             "and deepseek models of the zoo, or a config.json of Hugging Face\n");
-  EXPECT_EQ(
-      pipesim_run({"search", "--model", "llama3-8b", "--topology", "dgx-h100:1", "--for", "megatron",
-                   "--algorithm", "dapple"})
-          .err,
-      "pipesim: search: --for goes with --algorithm auto and recipes, not with dapple\n");
+  EXPECT_EQ(pipesim_run({"search", "--model", "llama3-8b", "--topology", "dgx-h100:1", "--for", "megatron",
+                         "--algorithm", "dapple"})
+                .err,
+            "pipesim: search: --for goes with --algorithm auto and recipes, not with dapple\n");
   EXPECT_EQ(
       pipesim_run(
           {"search", "--model", "llama3-8b:dtype=float16", "--topology", "dgx-h100:1", "--for", "torchtitan"})

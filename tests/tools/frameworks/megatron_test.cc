@@ -466,7 +466,7 @@ TEST(Megatron, OlderNamesMeanTodays) {
           "--checkpoint-activations --checkpoint-num-layers 1 --model-parallel-size 2 --deepspeed "
           "--zero_stage=1 --deepspeed-activation-checkpointing --num-key-value-heads 2 --fp16",
       8);
-  EXPECT_EQ(run.recipe.str(), "tp2,dp4,mbs1,zero1,recompute=full");
+  EXPECT_EQ(run.recipe.str(), "tp2,dp4,mbs1,zero1,recompute=full,reduce=overlapped");
   EXPECT_EQ(decoder_sizes(run.model).kv_heads, 2);
   EXPECT_TRUE(decoder_sizes(run.model).writes_scores);  // as no flag asks for fused attention
   EXPECT_EQ(refusal([] { run_of_text(kUsualArguments + "--cpu-optimizer", 8); }),
@@ -475,7 +475,7 @@ TEST(Megatron, OlderNamesMeanTodays) {
             "run.sh:1: --model-parallel-size: found \"two\", allowed: a whole number from 1 to 1048576");
   EXPECT_EQ(run_of_text(kUsualArguments + "--pipe-parallel-size 2 --gas 6", 8).samples, 24);
   EXPECT_EQ(run_of_text(kUsualArguments + "--use-megatron-fsdp", 8).recipe.str(), "dp8,mbs1,zero3");
-  EXPECT_EQ(run_of_text(kUsualArguments + "--use-custom-fsdp", 8).recipe.str(), "dp8,mbs1");
+  EXPECT_EQ(run_of_text(kUsualArguments + "--use-custom-fsdp", 8).recipe.str(), "dp8,mbs1,reduce=overlapped");
 }
 
 TEST(Megatron, ReadsDeepSpeedsConfiguration) {
@@ -546,8 +546,9 @@ TEST(Megatron, ReadsLayersWithExperts) {
 
 TEST(Megatron, DividesNoExpertsWhereThereAreNone) {
   const std::string degrees = "--tensor-model-parallel-size 4 --expert-tensor-parallel-size 2 ";
-  EXPECT_EQ(run_of_text(kUsualArguments + degrees, 8).recipe.str(), "tp4,dp2,mbs1");
-  EXPECT_EQ(run_of_text(kUsualArguments + degrees + "--num-experts 4", 8).recipe.str(), "tp4,dp2,etp2,mbs1");
+  EXPECT_EQ(run_of_text(kUsualArguments + degrees, 8).recipe.str(), "tp4,dp2,mbs1,reduce=overlapped");
+  EXPECT_EQ(run_of_text(kUsualArguments + degrees + "--num-experts 4", 8).recipe.str(),
+            "tp4,dp2,etp2,mbs1,reduce=overlapped");
 }
 
 TEST(Megatron, KnowsTokenizers) {

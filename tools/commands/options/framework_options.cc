@@ -137,6 +137,7 @@ RecipeFilter recipe_filter_of(const Framework* framework, const std::optional<Fr
   RecipeRules rules;
   if (framework != nullptr) {
     rules = rules_of(*framework, question.value());
+    rules.local_dispatch = true;
   } else if (runtime.has_host()) {
     rules.shardings = RecipeRules::overlapped_shardings();
     rules.reduction = GradientReduction::Overlapped;

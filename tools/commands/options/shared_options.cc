@@ -223,7 +223,9 @@ ModelRun recipe_run_of(const Arguments& a, const Topology& topology, Recipe& rec
   if (a.given("microbatches")) asked.microbatches = a.integer("microbatches", 1, kMostMicrobatches);
   const std::string profiled =
       a.has("profile-batch") ? with_profile_batch(model, a.integer("profile-batch", 1, kMostBatch)) : model;
-  return run_of_recipe(profiled, static_cast<std::int64_t>(topology.num_devices()), asked, recipe);
+  ModelRun run = run_of_recipe(profiled, static_cast<std::int64_t>(topology.num_devices()), asked, recipe);
+  if (framework_of(a) != nullptr) run.model = with_token_groups(run.model, recipe.shape(true).token_groups);
+  return run;
 }
 
 std::string text_or_none(const Arguments& a, const std::string& option) {

@@ -158,8 +158,8 @@ PlannedPipeline propose_in_time(const PlanRequest& request, const PlannerRun& ru
 PlanRequest request_of(const PlannerRun& run, const CostModel& costs) {
   PlanRequest request{run.graph, costs, run.options, {}, {}, run.settings, {}};
   request.with_batch = [&](std::int64_t batch) { return open_model(with_batch(run.model.model, batch)); };
-  request.with_parts = [&](std::int64_t batch, std::int64_t parts) {
-    return open_model(with_batch(with_zigzag(run.model.model, run.graph, parts), batch));
+  request.with_shape = [&](const ModelShape& shape) {
+    return open_model(with_shape(run.model.model, run.graph, shape));
   };
   request.takes_batch = [&](std::int64_t batch) {
     try {
