@@ -12,7 +12,7 @@
 
 #include "search/recipe_planner/open_recipes.h"
 #include "search/recipe_planner/recipe_estimate.h"
-#include "search/recipe_planner/recipe_space.h"
+#include "search/recipe_planner/space/recipe_space.h"
 
 namespace pipesim {
 

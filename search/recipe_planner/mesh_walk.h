@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-#include "search/recipe_planner/recipe_space.h"
+#include "search/recipe_planner/space/recipe_space.h"
 
 namespace pipesim {
 

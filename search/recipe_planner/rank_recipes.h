@@ -9,7 +9,7 @@
 #include "search/evaluator.h"
 #include "search/peer_processes.h"
 #include "search/recipe_planner/recipe_bounds.h"
-#include "search/recipe_planner/recipe_space.h"
+#include "search/recipe_planner/space/recipe_space.h"
 #include "search/search.h"
 
 namespace pipesim {

@@ -17,7 +17,7 @@
 #include "tools/commands/options/framework_options.h"
 #include "tools/commands/options/plan_output.h"
 #include "tools/commands/options/shared_options.h"
-#include "tools/frameworks/megatron_run.h"
+#include "tools/frameworks/megatron/megatron_run.h"
 #include "tools/frameworks/rank_run.h"
 #include "tools/frameworks/single_changes.h"
 #include "tools/inputs/model_and_topology.h"

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "search/recipe_planner/recipe_rules.h"
+#include "search/recipe_planner/space/recipe_rules.h"
 #include "tools/frameworks/framework_plan.h"
 
 namespace pipesim {

@@ -24,9 +24,9 @@ void BM_ProveTheBestRecipe(benchmark::State& state) {
                                options,
                                kSamples,
                                {},
-                               [](std::int64_t batch, std::int64_t parts) {
-                                 std::string name = "llama3-70b:batch=" + std::to_string(batch);
-                                 if (parts > 1) name += ",zigzag=" + std::to_string(parts);
+                               [](const ModelShape& shape) {
+                                 std::string name = "llama3-70b:batch=" + std::to_string(shape.batch);
+                                 if (shape.parts > 1) name += ",zigzag=" + std::to_string(shape.parts);
                                  return make_zoo_model(name);
                                },
                                {},

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "models/zoo/zoo.h"
-#include "search/recipe_planner/recipe_space.h"
+#include "search/recipe_planner/space/recipe_space.h"
 #include "search/recipes/expand_recipe.h"
 #include "taskgraph/plan/plan.h"
 #include "tests/refusal.h"

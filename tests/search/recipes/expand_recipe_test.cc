@@ -195,7 +195,7 @@ TEST(ExpandRecipe, SaysWhyNotAndWhatWouldBePossible) {
   EXPECT_EQ(
       message(thirteen.c_str(), "pp4"),
       "recipe \"pp4,dp2,mbs1\": pp4 makes 4 stages, which 13 layers do not fill evenly; the nearest that is "
-      "possible: pp4,dp2,mbs1,last=4");
+      "possible: pp4,dp2,mbs1,first=3,last=2");
   EXPECT_EQ(message(thirteen.c_str(), "pp4,vpp2"),
             "recipe \"pp4,vpp2,dp2,mbs1\": pp4,vpp2 makes 8 stages, which 13 layers do not fill evenly; the "
             "nearest "
@@ -258,7 +258,7 @@ TEST(CompletedRecipe, MultipliesUpToTheDevices) {
   EXPECT_EQ(
       nearest("tp3,sp"),
       "recipe \"tp3,sp\": tp3 is 3 devices, which do not divide 64 devices; the nearest that is possible: "
-      "tp4,dp16,sp");
+      "tp2,dp32,sp");
   EXPECT_EQ(
       nearest("tp4,pp2,dp2"),
       "recipe \"tp4,pp2,dp2\": tp4 x pp2 x dp2 is 16 devices, which are not the 64 devices; the nearest that "

@@ -6,7 +6,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "search/recipe_planner/recipe_space.h"
+#include "search/recipe_planner/space/recipe_space.h"
 #include "tests/refusal.h"
 #include "tests/temporary_folder.h"
 #include "tests/tools/command_line.h"

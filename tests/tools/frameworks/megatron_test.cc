@@ -12,8 +12,8 @@
 #include "tests/seeds.h"
 #include "tests/tools/frameworks/documented_settings.h"
 #include "tests/tools/frameworks/framework_case.h"
-#include "tools/frameworks/megatron_flags.h"
-#include "tools/frameworks/megatron_run.h"
+#include "tools/frameworks/megatron/megatron_flags.h"
+#include "tools/frameworks/megatron/megatron_run.h"
 
 namespace pipesim {
 namespace {

@@ -1,4 +1,4 @@
-#include "tools/frameworks/shell_script.h"
+#include "tools/frameworks/shell/shell_script.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "costmodel/cost_model.h"
-#include "search/recipe_planner/recipe_filter.h"
+#include "search/recipe_planner/space/recipe_filter.h"
 #include "taskgraph/plan/plan_json.h"
 #include "tools/cli/arguments.h"
 #include "tools/frameworks/framework.h"

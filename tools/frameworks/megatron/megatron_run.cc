@@ -1,4 +1,4 @@
-#include "tools/frameworks/megatron_run.h"
+#include "tools/frameworks/megatron/megatron_run.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -14,8 +14,8 @@
 #include "sim/base/errors.h"
 #include "sim/base/suggest.h"
 #include "tools/frameworks/decoder_sizes.h"
-#include "tools/frameworks/megatron_flags.h"
-#include "tools/frameworks/megatron_sizes.h"
+#include "tools/frameworks/megatron/megatron_flags.h"
+#include "tools/frameworks/megatron/megatron_sizes.h"
 
 namespace pipesim {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "costmodel/cost_model.h"
 #include "search/recipes/recipe.h"
-#include "tools/frameworks/megatron_file.h"
+#include "tools/frameworks/megatron/megatron_file.h"
 
 namespace pipesim {
 

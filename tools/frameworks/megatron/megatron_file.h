@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tools/frameworks/shell_script.h"
+#include "tools/frameworks/shell/shell_script.h"
 
 namespace pipesim {
 

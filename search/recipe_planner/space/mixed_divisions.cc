@@ -1,4 +1,4 @@
-#include "search/recipe_planner/mixed_divisions.h"
+#include "search/recipe_planner/space/mixed_divisions.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "search/recipe_planner/recipe_filter.h"
+#include "search/recipe_planner/space/recipe_filter.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

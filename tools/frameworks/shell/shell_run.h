@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "tools/frameworks/shell_arithmetic.h"
-#include "tools/frameworks/shell_parser.h"
-#include "tools/frameworks/shell_script.h"
+#include "tools/frameworks/shell/shell_arithmetic.h"
+#include "tools/frameworks/shell/shell_parser.h"
+#include "tools/frameworks/shell/shell_script.h"
 
 namespace pipesim {
 

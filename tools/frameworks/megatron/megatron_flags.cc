@@ -1,4 +1,4 @@
-#include "tools/frameworks/megatron_flags.h"
+#include "tools/frameworks/megatron/megatron_flags.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "tools/frameworks/megatron_file.h"
+#include "tools/frameworks/megatron/megatron_file.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -13,7 +13,7 @@
 
 #include "sim/base/errors.h"
 #include "sim/base/files.h"
-#include "tools/frameworks/megatron_flags.h"
+#include "tools/frameworks/megatron/megatron_flags.h"
 
 namespace pipesim {
 namespace {

@@ -2,7 +2,7 @@
 #include <filesystem>
 
 #include "sim/base/errors.h"
-#include "tools/frameworks/shell_run.h"
+#include "tools/frameworks/shell/shell_run.h"
 
 namespace pipesim {
 namespace {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "search/recipe_planner/recipe_rules.h"
+#include "search/recipe_planner/space/recipe_rules.h"
 #include "search/recipes/recipe.h"
 
 namespace pipesim {

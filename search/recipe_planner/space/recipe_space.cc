@@ -1,4 +1,4 @@
-#include "search/recipe_planner/recipe_space.h"
+#include "search/recipe_planner/space/recipe_space.h"
 
 #include <algorithm>
 #include <array>
@@ -6,7 +6,7 @@
 #include <set>
 #include <tuple>
 
-#include "search/recipe_planner/mixed_divisions.h"
+#include "search/recipe_planner/space/mixed_divisions.h"
 #include "search/recipes/expand_recipe.h"
 #include "taskgraph/plan/plan.h"
 

@@ -1,4 +1,4 @@
-#include "tools/frameworks/megatron_sizes.h"
+#include "tools/frameworks/megatron/megatron_sizes.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "tools/frameworks/shell_run.h"
+#include "tools/frameworks/shell/shell_run.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tools/frameworks/shell_text.h"
+#include "tools/frameworks/shell/shell_text.h"
 
 namespace pipesim {
 

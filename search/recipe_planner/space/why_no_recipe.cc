@@ -5,7 +5,7 @@
 #include <set>
 #include <tuple>
 
-#include "search/recipe_planner/recipe_space.h"
+#include "search/recipe_planner/space/recipe_space.h"
 #include "sim/base/suggest.h"
 
 namespace pipesim {

@@ -1,4 +1,4 @@
-#include "tools/frameworks/shell_parser.h"
+#include "tools/frameworks/shell/shell_parser.h"
 
 #include <fmt/format.h>
 

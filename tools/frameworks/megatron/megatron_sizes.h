@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "tools/frameworks/decoder_sizes.h"
-#include "tools/frameworks/megatron_file.h"
+#include "tools/frameworks/megatron/megatron_file.h"
 
 namespace pipesim {
 

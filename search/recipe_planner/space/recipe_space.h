@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "search/recipe_planner/recipe_filter.h"
+#include "search/recipe_planner/space/recipe_filter.h"
 #include "search/recipes/recipe_model.h"
 #include "topologies/topology.h"
 

@@ -1,4 +1,4 @@
-#include "tools/frameworks/shell_arithmetic.h"
+#include "tools/frameworks/shell/shell_arithmetic.h"
 
 #include <algorithm>
 #include <array>
@@ -6,7 +6,7 @@
 #include <charconv>
 #include <limits>
 
-#include "tools/frameworks/shell_parser.h"
+#include "tools/frameworks/shell/shell_parser.h"
 
 namespace pipesim {
 namespace {

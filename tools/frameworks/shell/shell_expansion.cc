@@ -4,7 +4,7 @@
 #include <cctype>
 #include <charconv>
 
-#include "tools/frameworks/shell_run.h"
+#include "tools/frameworks/shell/shell_run.h"
 
 namespace pipesim {
 namespace {
