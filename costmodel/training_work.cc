@@ -1,11 +1,69 @@
 #include "costmodel/training_work.h"
 
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <variant>
+
 #include "costmodel/cost_model.h"
+#include "costmodel/matrix_efficiency.h"
+#include "costmodel/shard_kernel.h"
 #include "models/box.h"
+#include "models/documents.h"
 
 namespace pipesim {
+namespace {
 
-TrainingWork training_work(const OperatorGraph& graph, const std::function<bool(OperatorId)>& again) {
+bool has_flag(const Operator& op, const char* name) {
+  const auto found = op.attributes.find(name);
+  if (found == op.attributes.end()) return false;
+  const auto* value = std::get_if<std::int64_t>(&found->second);
+  return value != nullptr && *value != 0;
+}
+
+// Attention that writes its scores computes all of them (Operator::causal is not set), and needs half.
+bool is_causal(const Operator& op) { return op.matrix->fused && has_flag(op, "causal"); }
+
+// Of `length` queries and as many keys, in parts of the pairs of all.
+double counted_share(const Operator& op, double length, const FlopsCounting& counting) {
+  if (!is_causal(op)) return 1;
+  double share = 1;
+  if (const auto document = static_cast<double>(document_length(op));
+      counting.documents_apart && document > 0 && document < length) {
+    const double whole = std::floor(length / document), rest = length - whole * document;
+    share = (whole * document * document + rest * rest) / (length * length);
+  }
+  return counting.causal == FlopsCounting::CausalAttention::Half ? share / 2 : share;
+}
+
+// Of the products of forward alone. Attention multiplies queries by keys, and what the softmax makes of that
+// by values.
+double forward_products(const OperatorGraph& graph, const Operator& op, const FlopsCounting& counting) {
+  constexpr std::size_t kValues = 2;  // the third input of attention, [b, t, g, e]
+  const MatrixSize size = matrix_size(*op.matrix, Pass::Forward, whole_ranges(op));
+  const auto pairs = 2 * static_cast<double>(size.batch) * static_cast<double>(size.rows) *
+                     static_cast<double>(size.columns);
+  const auto inner = static_cast<double>(size.inner);
+  if (!op.matrix->fused) return pairs * inner;
+  const auto width = static_cast<double>(graph.tensor(op.uses[kValues].tensor).shape.back());
+  return pairs * (inner + width) * counted_share(op, static_cast<double>(size.columns), counting);
+}
+
+bool is_frozen(const OperatorGraph& graph, const Operator& op) {
+  const auto is_weight = [](const TensorUse& use) { return use.role == Role::Weight; };
+  return std::ranges::any_of(op.uses, is_weight) && std::ranges::none_of(op.uses, [&](const TensorUse& use) {
+           return is_weight(use) && graph.wants_gradient(use.tensor);
+         });
+}
+
+double kernel_flops(const OperatorGraph& graph, const Operator& op, Pass pass) {
+  return shard_kernel(graph, op, pass, whole_ranges(op)).work.flops;
+}
+
+}  // namespace
+
+TrainingWork training_work(const OperatorGraph& graph, const FlopsCounting& counting,
+                           const std::function<bool(OperatorId)>& again) {
   constexpr double kPasses = 3;  // forward, gradients of inputs, gradients of weights
   TrainingWork work;
   for (std::size_t i = 0; i < graph.operators().size(); ++i) {
@@ -15,26 +73,40 @@ TrainingWork training_work(const OperatorGraph& graph, const std::function<bool(
       if (labels > graph.batch()) work.tokens += labels;
     }
     if (!op.matrix) continue;
-    const double remade = evaluate(op.remade_products, whole_ranges(op));
-    const double forward = remade > 0 ? remade : evaluate(op.flops_forward, whole_ranges(op));
-    work.model_flops += kPasses * forward;
-    work.hardware_flops += kPasses * forward + remade;
+    work.causal = work.causal || is_causal(op);
+    if (counting.routers || !has_flag(op, "router")) {
+      const double passes = is_frozen(graph, op) ? kPasses - 1 : kPasses;
+      work.model_flops += passes * forward_products(graph, op, counting);
+    }
+    Operator analytic = op;  // kernels of which a profile tells the time have no work
+    analytic.measured.reset();
+    const double forward = kernel_flops(graph, analytic, Pass::Forward);
+    work.hardware_flops += forward + kernel_flops(graph, analytic, Pass::BackwardInput) +
+                           kernel_flops(graph, analytic, Pass::BackwardWeight);
     if (again && again(OperatorId(i))) work.hardware_flops += forward;
   }
   return work;
 }
 
-FlopsPerSecond peak_rate(const OperatorGraph& graph, const Topology& topology) {
-  DataType type = DataType::Float32;
+PeakRate peak_rate(const OperatorGraph& graph, const Topology& topology) {
+  DataType own = DataType::Float32, products = own;
+  bool found = false;
   for (const Operator& op : graph.operators()) {
     if (!op.matrix) continue;
-    type = graph.tensor(op.uses.front().tensor).type;
+    if (!std::exchange(found, true)) own = products = graph.tensor(op.uses.front().tensor).type;
+    if (!op.casts) continue;
+    products = op.casts->type;
     break;
   }
-  FlopsPerSecond sum;
-  for (std::size_t d = 0; d < topology.num_devices(); ++d)
-    sum = FlopsPerSecond(sum.value + peak_rate(topology.kind(DeviceId(d)), type).value);
-  return sum;
+  PeakRate peak;
+  for (std::size_t d = 0; d < topology.num_devices(); ++d) {
+    const DeviceKind& kind = topology.kind(DeviceId(d));
+    // A device without a rate of it has no products of that type.
+    const DataType type = rate_type(kind, kind.peak.contains(products) ? products : own);
+    peak.all = FlopsPerSecond(peak.all.value + kind.peak.at(type).value);
+    if (std::ranges::find(peak.types, type) == peak.types.end()) peak.types.push_back(type);
+  }
+  return peak;
 }
 
 }  // namespace pipesim
