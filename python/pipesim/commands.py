@@ -127,7 +127,7 @@ def simulate(
         for: what will run the plan: only what it can run, as it runs it. One of pipesim, megatron,
             torchtitan, deepspeed. Plans that it can't run are refused, or not considered. Its runtime and
             what its kernels keep for backward count, unless runtime or the model says otherwise. Searches
-            switch on the overlap that its users switch on.
+            switch on the overlap that its users switch on. Reports count model FLOPs as it does.
         runtime: what runs the plan, with what its host costs. One of pipesim, megatron, torch-eager,
             torch-compile, cuda-graph, nanotron, internevo. Left out: for recipes on A100 and later GPUs that
             of for, or megatron; else pipesim. NAME:KEY=VALUE,… changes figures. KEY: module (a time such as
@@ -255,8 +255,8 @@ def search(
             pipedream, dapple, alpa, recipes, intra, auto, single-device, data-parallel, model-parallel,
             expert.
         seconds: finish within this time (default: 30). For baselines, lower bound, planners, search and
-            report together. Without seconds there is no limit where proposals is given, for planners other
-            than auto, and for exhaustive with pipelines; and auto ranks all recipes before its time begins.
+            report together, whatever the algorithm. 0: no limit, so that recipes are ranked until the best is
+            proven. Without seconds there is none where proposals is given, or under mpirun.
         proposals: stop after this many proposals, instead of seconds. With exhaustive and pipelines:
             pipelines that are simulated.
         output: write the plan to FILE.
@@ -265,7 +265,7 @@ def search(
         for: what will run the plan: only what it can run, as it runs it. One of pipesim, megatron,
             torchtitan, deepspeed. Plans that it can't run are refused, or not considered. Its runtime and
             what its kernels keep for backward count, unless runtime or the model says otherwise. Searches
-            switch on the overlap that its users switch on.
+            switch on the overlap that its users switch on. Reports count model FLOPs as it does.
         recipe: a recipe to begin with, for mcmc and auto. Parts separated by commas, such as
             tp8,pp4,sp,mbs1; "pipesim help recipes" lists them. The optimizer is adam, unless optimizer says
             otherwise.
@@ -510,7 +510,7 @@ def whatif(
         for: what will run the plan: only what it can run, as it runs it. One of pipesim, megatron,
             torchtitan, deepspeed. Plans that it can't run are refused, or not considered. Its runtime and
             what its kernels keep for backward count, unless runtime or the model says otherwise. Searches
-            switch on the overlap that its users switch on.
+            switch on the overlap that its users switch on. Reports count model FLOPs as it does.
         runtime: what runs the plan, with what its host costs. One of pipesim, megatron, torch-eager,
             torch-compile, cuda-graph, nanotron, internevo. Left out: for recipes on A100 and later GPUs that
             of for, or megatron; else pipesim. NAME:KEY=VALUE,… changes figures. KEY: module (a time such as
@@ -571,8 +571,8 @@ def whatif(
         algorithm: auto, recipes, mcmc, gpipe, … (default: auto). One of gpipe, pipedream, dapple, alpa,
             recipes, intra, auto.
         seconds: finish within this time (default: 30). For baselines, lower bound, planners, search and
-            report together. Without seconds there is no limit where proposals is given, for planners other
-            than auto, and for exhaustive with pipelines; and auto ranks all recipes before its time begins.
+            report together, whatever the algorithm. 0: no limit, so that recipes are ranked until the best is
+            proven. Without seconds there is none where proposals is given, or under mpirun.
         proposals: stop after this many proposals, instead of seconds. With exhaustive and pipelines:
             pipelines that are simulated.
         seed: seed of all random choices (default: 1).
@@ -696,7 +696,7 @@ def whatif_plan(
         for: what will run the plan: only what it can run, as it runs it. One of pipesim, megatron,
             torchtitan, deepspeed. Plans that it can't run are refused, or not considered. Its runtime and
             what its kernels keep for backward count, unless runtime or the model says otherwise. Searches
-            switch on the overlap that its users switch on.
+            switch on the overlap that its users switch on. Reports count model FLOPs as it does.
         runtime: what runs the plan, with what its host costs. One of pipesim, megatron, torch-eager,
             torch-compile, cuda-graph, nanotron, internevo. Left out: for recipes on A100 and later GPUs that
             of for, or megatron; else pipesim. NAME:KEY=VALUE,… changes figures. KEY: module (a time such as
@@ -835,7 +835,7 @@ def whatif_figures(
         for: what will run the plan: only what it can run, as it runs it. One of pipesim, megatron,
             torchtitan, deepspeed. Plans that it can't run are refused, or not considered. Its runtime and
             what its kernels keep for backward count, unless runtime or the model says otherwise. Searches
-            switch on the overlap that its users switch on.
+            switch on the overlap that its users switch on. Reports count model FLOPs as it does.
         runtime: what runs the plan, with what its host costs. One of pipesim, megatron, torch-eager,
             torch-compile, cuda-graph, nanotron, internevo. Left out: for recipes on A100 and later GPUs that
             of for, or megatron; else pipesim. NAME:KEY=VALUE,… changes figures. KEY: module (a time such as
@@ -950,7 +950,7 @@ def compare(
         for: what will run the plan: only what it can run, as it runs it. One of pipesim, megatron,
             torchtitan, deepspeed. Plans that it can't run are refused, or not considered. Its runtime and
             what its kernels keep for backward count, unless runtime or the model says otherwise. Searches
-            switch on the overlap that its users switch on.
+            switch on the overlap that its users switch on. Reports count model FLOPs as it does.
         calibration: use measured durations, or constants fitted to runs. A file from the command
             calibrate. The report lists durations that had to be guessed. FILE,FILE: durations, and constants
             from calibrate runs.
