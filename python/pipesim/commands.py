@@ -38,7 +38,7 @@ def simulate(
     gradient_piece: Optional[Number] = None,
     memory_margin: Optional[Number] = None,
     calibration: Optional[PathLike] = None,
-    for: Optional[str] = None,
+    for_: Optional[str] = None,
     runtime: Optional[str] = None,
     stages: Optional[Number] = None,
     chunks: Optional[Number] = None,
@@ -124,7 +124,7 @@ def simulate(
         calibration: use measured durations, or constants fitted to runs. A file from the command
             calibrate. The report lists durations that had to be guessed. FILE,FILE: durations, and constants
             from calibrate runs.
-        for: what will run the plan: only what it can run, as it runs it. One of pipesim, megatron,
+        for_: what will run the plan: only what it can run, as it runs it. One of pipesim, megatron,
             torchtitan, deepspeed. Plans that it can't run are refused, or not considered. Its runtime and
             what its kernels keep for backward count, unless runtime or the model says otherwise. Searches
             switch on the overlap that its users switch on. Reports count model FLOPs as it does.
@@ -169,7 +169,7 @@ def search(
     proposals: Optional[Number] = None,
     output: Optional[PathLike] = None,
     set: Optional[Settings] = None,
-    for: Optional[str] = None,
+    for_: Optional[str] = None,
     recipe: Optional[str] = None,
     optimizer: Optional[str] = None,
     gradient_type: Optional[str] = None,
@@ -262,7 +262,7 @@ def search(
         output: write the plan to FILE.
         set: sets a size of the model; may be repeated. set layers=12 means the same as NAME:layers=12.
             set b=32 sets a size that FILE.json names.
-        for: what will run the plan: only what it can run, as it runs it. One of pipesim, megatron,
+        for_: what will run the plan: only what it can run, as it runs it. One of pipesim, megatron,
             torchtitan, deepspeed. Plans that it can't run are refused, or not considered. Its runtime and
             what its kernels keep for backward count, unless runtime or the model says otherwise. Searches
             switch on the overlap that its users switch on. Reports count model FLOPs as it does.
@@ -392,7 +392,7 @@ def whatif(
     gradient_piece: Optional[Number] = None,
     memory_margin: Optional[Number] = None,
     calibration: Optional[PathLike] = None,
-    for: Optional[str] = None,
+    for_: Optional[str] = None,
     runtime: Optional[str] = None,
     stages: Optional[Number] = None,
     chunks: Optional[Number] = None,
@@ -507,7 +507,7 @@ def whatif(
         calibration: use measured durations, or constants fitted to runs. A file from the command
             calibrate. The report lists durations that had to be guessed. FILE,FILE: durations, and constants
             from calibrate runs.
-        for: what will run the plan: only what it can run, as it runs it. One of pipesim, megatron,
+        for_: what will run the plan: only what it can run, as it runs it. One of pipesim, megatron,
             torchtitan, deepspeed. Plans that it can't run are refused, or not considered. Its runtime and
             what its kernels keep for backward count, unless runtime or the model says otherwise. Searches
             switch on the overlap that its users switch on. Reports count model FLOPs as it does.
@@ -612,7 +612,7 @@ def whatif_plan(
     gradient_piece: Optional[Number] = None,
     memory_margin: Optional[Number] = None,
     calibration: Optional[PathLike] = None,
-    for: Optional[str] = None,
+    for_: Optional[str] = None,
     runtime: Optional[str] = None,
     stages: Optional[Number] = None,
     chunks: Optional[Number] = None,
@@ -693,7 +693,7 @@ def whatif_plan(
         calibration: use measured durations, or constants fitted to runs. A file from the command
             calibrate. The report lists durations that had to be guessed. FILE,FILE: durations, and constants
             from calibrate runs.
-        for: what will run the plan: only what it can run, as it runs it. One of pipesim, megatron,
+        for_: what will run the plan: only what it can run, as it runs it. One of pipesim, megatron,
             torchtitan, deepspeed. Plans that it can't run are refused, or not considered. Its runtime and
             what its kernels keep for backward count, unless runtime or the model says otherwise. Searches
             switch on the overlap that its users switch on. Reports count model FLOPs as it does.
@@ -760,7 +760,7 @@ def whatif_figures(
     gradient_piece: Optional[Number] = None,
     memory_margin: Optional[Number] = None,
     calibration: Optional[PathLike] = None,
-    for: Optional[str] = None,
+    for_: Optional[str] = None,
     runtime: Optional[str] = None,
     stages: Optional[Number] = None,
     chunks: Optional[Number] = None,
@@ -832,7 +832,7 @@ def whatif_figures(
         calibration: use measured durations, or constants fitted to runs. A file from the command
             calibrate. The report lists durations that had to be guessed. FILE,FILE: durations, and constants
             from calibrate runs.
-        for: what will run the plan: only what it can run, as it runs it. One of pipesim, megatron,
+        for_: what will run the plan: only what it can run, as it runs it. One of pipesim, megatron,
             torchtitan, deepspeed. Plans that it can't run are refused, or not considered. Its runtime and
             what its kernels keep for backward count, unless runtime or the model says otherwise. Searches
             switch on the overlap that its users switch on. Reports count model FLOPs as it does.
@@ -882,7 +882,7 @@ def compare(
     memory_margin: Optional[Number] = None,
     microbatch: Optional[Number] = None,
     profile_batch: Optional[Number] = None,
-    for: Optional[str] = None,
+    for_: Optional[str] = None,
     calibration: Optional[PathLike] = None,
     runtime: Optional[str] = None,
     progress: Optional[ProgressCallback] = None,
@@ -947,7 +947,7 @@ def compare(
         microbatch: samples in a microbatch, instead of microbatches. Over all devices together; with
             algorithm dapple, on each copy of the pipeline.
         profile_batch: samples per batch when a profile (FILE.txt) was measured.
-        for: what will run the plan: only what it can run, as it runs it. One of pipesim, megatron,
+        for_: what will run the plan: only what it can run, as it runs it. One of pipesim, megatron,
             torchtitan, deepspeed. Plans that it can't run are refused, or not considered. Its runtime and
             what its kernels keep for backward count, unless runtime or the model says otherwise. Searches
             switch on the overlap that its users switch on. Reports count model FLOPs as it does.
