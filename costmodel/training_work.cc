@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "costmodel/cost_model.h"
 #include "costmodel/matrix_efficiency.h"
@@ -56,8 +57,42 @@ bool is_frozen(const OperatorGraph& graph, const Operator& op) {
          });
 }
 
+// Experts compute on buffers of a fixed capacity, which rows fill up or do not fit into. By tensor, how many
+// rows tokens were routed to for each row that there is.
+class RoutedRows {
+ public:
+  explicit RoutedRows(const OperatorGraph& graph) : graph_(graph), of_tensors_(graph.tensors().size(), 1) {}
+
+  // Operators come in topological order.
+  double of(const Operator& op) {
+    double rows = 1;
+    for (const TensorUse& use : op.uses) {
+      if (use.role == Role::Input && of_tensors_[use.tensor.index()] != 1)
+        rows = of_tensors_[use.tensor.index()];
+    }
+    if (op.kind == "moe_combine") rows = 1;
+    for (const TensorUse& use : op.uses) {
+      if (use.role != Role::Output) continue;
+      if (op.kind == "moe_dispatch") {
+        const auto choices = static_cast<double>(std::get<std::int64_t>(op.attributes.at("top_k")));
+        rows = choices * static_cast<double>(graph_.tensor(op.uses.front().tensor).elements()) /
+               static_cast<double>(graph_.tensor(use.tensor).elements());
+      }
+      of_tensors_[use.tensor.index()] = rows;
+    }
+    return rows;
+  }
+
+ private:
+  const OperatorGraph& graph_;
+  std::vector<double> of_tensors_;
+};
+
 double kernel_flops(const OperatorGraph& graph, const Operator& op, Pass pass) {
-  return shard_kernel(graph, op, pass, whole_ranges(op)).work.flops;
+  if (!op.measured) return shard_kernel(graph, op, pass, whole_ranges(op)).work.flops;
+  Operator analytic = op;  // kernels of which a profile tells the time have no work
+  analytic.measured.reset();
+  return shard_kernel(graph, analytic, pass, whole_ranges(op)).work.flops;
 }
 
 }  // namespace
@@ -66,23 +101,23 @@ TrainingWork training_work(const OperatorGraph& graph, const FlopsCounting& coun
                            const std::function<bool(OperatorId)>& again) {
   constexpr double kPasses = 3;  // forward, gradients of inputs, gradients of weights
   TrainingWork work;
+  RoutedRows routed(graph);
   for (std::size_t i = 0; i < graph.operators().size(); ++i) {
     const Operator& op = graph.operators()[i];
     if (op.kind == "cross_entropy" || op.kind == "linear_cross_entropy") {
       const std::int64_t labels = graph.tensor(op.uses[1].tensor).elements();
       if (labels > graph.batch()) work.tokens += labels;
     }
+    const double rows = routed.of(op);
     if (!op.matrix) continue;
     work.causal = work.causal || is_causal(op);
     if (counting.routers || !has_flag(op, "router")) {
       const double passes = is_frozen(graph, op) ? kPasses - 1 : kPasses;
-      work.model_flops += passes * forward_products(graph, op, counting);
+      work.model_flops += passes * rows * forward_products(graph, op, counting);
     }
-    Operator analytic = op;  // kernels of which a profile tells the time have no work
-    analytic.measured.reset();
-    const double forward = kernel_flops(graph, analytic, Pass::Forward);
-    work.hardware_flops += forward + kernel_flops(graph, analytic, Pass::BackwardInput) +
-                           kernel_flops(graph, analytic, Pass::BackwardWeight);
+    const double forward = kernel_flops(graph, op, Pass::Forward);
+    work.hardware_flops += forward + kernel_flops(graph, op, Pass::BackwardInput) +
+                           kernel_flops(graph, op, Pass::BackwardWeight);
     if (again && again(OperatorId(i))) work.hardware_flops += forward;
   }
   return work;

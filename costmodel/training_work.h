@@ -26,8 +26,9 @@ struct FlopsCounting {
 /// The work of one microbatch as practitioners count it, to compare runs.
 struct TrainingWork {
   /// 3 times the forward FLOPs of matrix products, those of attention among them: forward once, backward
-  /// twice, or once where the weights are frozen. Softmax, biases and other point-wise work do not count, nor
-  /// does what runs again (Narayanan et al., arXiv:2104.04473, section 5.1; Chowdhery et al.,
+  /// twice, or once where the weights are frozen. Experts count for each token that is routed to them,
+  /// dropped or not; rows that fill up their capacity do not. Softmax, biases and other point-wise work do
+  /// not count, nor does what runs again (Narayanan et al., arXiv:2104.04473, section 5.1; Chowdhery et al.,
   /// arXiv:2204.02311, appendix B).
   double model_flops = 0;
   /// What the kernels of products and attention compute, as the cost model times them: pairs that a fused
