@@ -38,7 +38,7 @@ def simulate(
     gradient_piece: Optional[Number] = None,
     memory_margin: Optional[Number] = None,
     calibration: Optional[PathLike] = None,
-    for: Optional[str] = None,
+    for_: Optional[str] = None,
     runtime: Optional[str] = None,
     stages: Optional[Number] = None,
     chunks: Optional[Number] = None,
@@ -124,10 +124,10 @@ def simulate(
         calibration: use measured durations, or constants fitted to runs. A file from the command
             calibrate. The report lists durations that had to be guessed. FILE,FILE: durations, and constants
             from calibrate runs.
-        for: what will run the plan: only what it can run, as it runs it. One of pipesim, megatron,
+        for_: what will run the plan: only what it can run, as it runs it. One of pipesim, megatron,
             torchtitan, deepspeed. Plans that it can't run are refused, or not considered. Its runtime and
             what its kernels keep for backward count, unless runtime or the model says otherwise. Searches
-            switch on the overlap that its users switch on.
+            switch on the overlap that its users switch on. Reports count model FLOPs as it does.
         runtime: what runs the plan, with what its host costs. One of pipesim, megatron, torch-eager,
             torch-compile, cuda-graph, nanotron, internevo. Left out: for recipes on A100 and later GPUs that
             of for, or megatron; else pipesim. NAME:KEY=VALUE,… changes figures. KEY: module (a time such as
@@ -169,7 +169,7 @@ def search(
     proposals: Optional[Number] = None,
     output: Optional[PathLike] = None,
     set: Optional[Settings] = None,
-    for: Optional[str] = None,
+    for_: Optional[str] = None,
     recipe: Optional[str] = None,
     optimizer: Optional[str] = None,
     gradient_type: Optional[str] = None,
@@ -262,10 +262,10 @@ def search(
         output: write the plan to FILE.
         set: sets a size of the model; may be repeated. set layers=12 means the same as NAME:layers=12.
             set b=32 sets a size that FILE.json names.
-        for: what will run the plan: only what it can run, as it runs it. One of pipesim, megatron,
+        for_: what will run the plan: only what it can run, as it runs it. One of pipesim, megatron,
             torchtitan, deepspeed. Plans that it can't run are refused, or not considered. Its runtime and
             what its kernels keep for backward count, unless runtime or the model says otherwise. Searches
-            switch on the overlap that its users switch on.
+            switch on the overlap that its users switch on. Reports count model FLOPs as it does.
         recipe: a recipe to begin with, for mcmc and auto. Parts separated by commas, such as
             tp8,pp4,sp,mbs1; "pipesim help recipes" lists them. The optimizer is adam, unless optimizer says
             otherwise.
@@ -392,7 +392,7 @@ def whatif(
     gradient_piece: Optional[Number] = None,
     memory_margin: Optional[Number] = None,
     calibration: Optional[PathLike] = None,
-    for: Optional[str] = None,
+    for_: Optional[str] = None,
     runtime: Optional[str] = None,
     stages: Optional[Number] = None,
     chunks: Optional[Number] = None,
@@ -507,10 +507,10 @@ def whatif(
         calibration: use measured durations, or constants fitted to runs. A file from the command
             calibrate. The report lists durations that had to be guessed. FILE,FILE: durations, and constants
             from calibrate runs.
-        for: what will run the plan: only what it can run, as it runs it. One of pipesim, megatron,
+        for_: what will run the plan: only what it can run, as it runs it. One of pipesim, megatron,
             torchtitan, deepspeed. Plans that it can't run are refused, or not considered. Its runtime and
             what its kernels keep for backward count, unless runtime or the model says otherwise. Searches
-            switch on the overlap that its users switch on.
+            switch on the overlap that its users switch on. Reports count model FLOPs as it does.
         runtime: what runs the plan, with what its host costs. One of pipesim, megatron, torch-eager,
             torch-compile, cuda-graph, nanotron, internevo. Left out: for recipes on A100 and later GPUs that
             of for, or megatron; else pipesim. NAME:KEY=VALUE,… changes figures. KEY: module (a time such as
@@ -612,7 +612,7 @@ def whatif_plan(
     gradient_piece: Optional[Number] = None,
     memory_margin: Optional[Number] = None,
     calibration: Optional[PathLike] = None,
-    for: Optional[str] = None,
+    for_: Optional[str] = None,
     runtime: Optional[str] = None,
     stages: Optional[Number] = None,
     chunks: Optional[Number] = None,
@@ -693,10 +693,10 @@ def whatif_plan(
         calibration: use measured durations, or constants fitted to runs. A file from the command
             calibrate. The report lists durations that had to be guessed. FILE,FILE: durations, and constants
             from calibrate runs.
-        for: what will run the plan: only what it can run, as it runs it. One of pipesim, megatron,
+        for_: what will run the plan: only what it can run, as it runs it. One of pipesim, megatron,
             torchtitan, deepspeed. Plans that it can't run are refused, or not considered. Its runtime and
             what its kernels keep for backward count, unless runtime or the model says otherwise. Searches
-            switch on the overlap that its users switch on.
+            switch on the overlap that its users switch on. Reports count model FLOPs as it does.
         runtime: what runs the plan, with what its host costs. One of pipesim, megatron, torch-eager,
             torch-compile, cuda-graph, nanotron, internevo. Left out: for recipes on A100 and later GPUs that
             of for, or megatron; else pipesim. NAME:KEY=VALUE,… changes figures. KEY: module (a time such as
@@ -760,7 +760,7 @@ def whatif_figures(
     gradient_piece: Optional[Number] = None,
     memory_margin: Optional[Number] = None,
     calibration: Optional[PathLike] = None,
-    for: Optional[str] = None,
+    for_: Optional[str] = None,
     runtime: Optional[str] = None,
     stages: Optional[Number] = None,
     chunks: Optional[Number] = None,
@@ -832,10 +832,10 @@ def whatif_figures(
         calibration: use measured durations, or constants fitted to runs. A file from the command
             calibrate. The report lists durations that had to be guessed. FILE,FILE: durations, and constants
             from calibrate runs.
-        for: what will run the plan: only what it can run, as it runs it. One of pipesim, megatron,
+        for_: what will run the plan: only what it can run, as it runs it. One of pipesim, megatron,
             torchtitan, deepspeed. Plans that it can't run are refused, or not considered. Its runtime and
             what its kernels keep for backward count, unless runtime or the model says otherwise. Searches
-            switch on the overlap that its users switch on.
+            switch on the overlap that its users switch on. Reports count model FLOPs as it does.
         runtime: what runs the plan, with what its host costs. One of pipesim, megatron, torch-eager,
             torch-compile, cuda-graph, nanotron, internevo. Left out: for recipes on A100 and later GPUs that
             of for, or megatron; else pipesim. NAME:KEY=VALUE,… changes figures. KEY: module (a time such as
@@ -882,7 +882,7 @@ def compare(
     memory_margin: Optional[Number] = None,
     microbatch: Optional[Number] = None,
     profile_batch: Optional[Number] = None,
-    for: Optional[str] = None,
+    for_: Optional[str] = None,
     calibration: Optional[PathLike] = None,
     runtime: Optional[str] = None,
     progress: Optional[ProgressCallback] = None,
@@ -947,10 +947,10 @@ def compare(
         microbatch: samples in a microbatch, instead of microbatches. Over all devices together; with
             algorithm dapple, on each copy of the pipeline.
         profile_batch: samples per batch when a profile (FILE.txt) was measured.
-        for: what will run the plan: only what it can run, as it runs it. One of pipesim, megatron,
+        for_: what will run the plan: only what it can run, as it runs it. One of pipesim, megatron,
             torchtitan, deepspeed. Plans that it can't run are refused, or not considered. Its runtime and
             what its kernels keep for backward count, unless runtime or the model says otherwise. Searches
-            switch on the overlap that its users switch on.
+            switch on the overlap that its users switch on. Reports count model FLOPs as it does.
         calibration: use measured durations, or constants fitted to runs. A file from the command
             calibrate. The report lists durations that had to be guessed. FILE,FILE: durations, and constants
             from calibrate runs.

@@ -74,7 +74,10 @@ class Simulation:
     samples_per_s: float
     tokens_per_s: Optional[float]  #: of models that have tokens, as is
     mfu: Optional[float]  #: model FLOP utilization
-    hfu: Optional[float]  #: hardware FLOP utilization: with recomputation
+    hfu: Optional[float]  #: hardware FLOP utilization: what kernels compute, with recomputation
+    flops_counting: Optional[Dict[str, Any]]  #: how model FLOPs are counted: causal_attention "half" or "full", …
+    peak_flops_per_device: Optional[float]  #: FLOP/s by which both are divided, and
+    peak_type: Optional[str]  #: the type whose rate that is
     fits: bool  #: into memory
     infeasible: Optional[str]  #: why the plan does not fit
     hints: Tuple[str, ...]  #: what to try where it does not fit
@@ -109,6 +112,9 @@ class Simulation:
             tokens_per_s=d.get("tokens_per_s"),
             mfu=d.get("mfu"),
             hfu=d.get("hfu"),
+            flops_counting=d.get("flops_counting"),
+            peak_flops_per_device=d.get("peak_flops_per_device"),
+            peak_type=d.get("peak_type"),
             fits=d["fits"],
             infeasible=d.get("infeasible"),
             hints=tuple(d.get("hints", ())),
@@ -273,6 +279,7 @@ class StudyPoint:
     samples_per_s: Optional[float]
     tokens_per_s: Optional[float]
     mfu: Optional[float]
+    mfu_counts: Optional[str]  #: how, and by which rate it is divided
     devices: Optional[int]
     memory_bytes: Optional[int]  #: of the fullest device
     fits: Optional[bool]
@@ -323,6 +330,7 @@ class Study:
                 samples_per_s=point.get("samples_per_s"),
                 tokens_per_s=point.get("tokens_per_s"),
                 mfu=point.get("mfu"),
+                mfu_counts=point.get("mfu_counts"),
                 devices=point.get("devices"),
                 memory_bytes=point.get("memory_bytes"),
                 fits=point.get("fits"),

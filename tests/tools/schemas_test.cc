@@ -191,7 +191,9 @@ std::string a_study() {
     p.devices = 8;
     p.memory_bytes = 1'000'000;
     p.fits = true;
-    if (i % 2 == 0) p.mfu = 0.5, p.tokens_per_s = 3e5, p.price_per_hour = 16, p.objective_s = 1.6;
+    if (i % 2 == 0)
+      p.mfu = 0.5, p.counted = "causal attention at half", p.tokens_per_s = 3e5, p.price_per_hour = 16,
+      p.objective_s = 1.6;
   }
   study.points[1]->error = "recipe tp3: 16 heads";
   study.crossovers.push_back({1, {0, 0}, "1", "2", "data-parallel", "tensor-parallel"});

@@ -5,7 +5,6 @@
 #include <optional>
 #include <ostream>
 
-#include "costmodel/training_work.h"
 #include "search/baselines/baselines.h"
 #include "search/lower_bound/lower_bound.h"
 #include "sim/base/errors.h"
@@ -39,9 +38,10 @@ struct ComparedRecipe {
   Baseline row;
 };
 
-void add_details(Evaluator& evaluator, const Baseline& b, bool of_tokens, Table& table) {
+void add_details(Evaluator& evaluator, const Baseline& b, const FlopsCounting& counting, bool of_tokens,
+                 Table& table) {
   if (!b.scored) return;
-  const PlanReport r = report_plan(evaluator, evaluator.contents().bind(b.scored->strategy));
+  const PlanReport r = report_plan(evaluator, evaluator.contents().bind(b.scored->strategy), counting);
   Bytes peak;
   for (const DeviceMemory& m : r.memory) peak = std::max(peak, m.peak);
   std::vector<std::string> row{b.name,
@@ -53,14 +53,14 @@ void add_details(Evaluator& evaluator, const Baseline& b, bool of_tokens, Table&
                                std::to_string(r.num_tasks)};
   if (of_tokens) {
     row.push_back(significant(r.rates.tokens_per_second, 4));
-    row.push_back(percent(r.rates.model_flops_per_second / r.rates.peak_flops_per_second));
+    row.push_back(percent(r.rates.mfu()));
   }
   table.add(std::move(row));
 }
 
 // The critical path, exposed communication and the fullest device of each plan, side by side.
 std::string details_table(Evaluator& evaluator, const std::vector<Baseline>& baselines,
-                          const std::vector<ComparedRecipe>& recipes) {
+                          const std::vector<ComparedRecipe>& recipes, const FlopsCounting& counting) {
   std::vector<Table::Column> columns{{recipes.empty() ? "baseline" : "plan"},
                                      {"compute", Align::Right},
                                      {"communication", Align::Right},
@@ -68,29 +68,36 @@ std::string details_table(Evaluator& evaluator, const std::vector<Baseline>& bas
                                      {"exposed", Align::Right},
                                      {"peak memory", Align::Right},
                                      {"tasks", Align::Right}};
-  const bool of_tokens = training_work(evaluator.graph()).tokens > 0;
+  // Of an iteration of any length: plans of a model are counted alike.
+  const TrainingRates rates = training_rates(evaluator.contents(), to_nanoseconds(Seconds(1)), counting);
+  const bool of_tokens = rates.tokens_per_second > 0;
   if (of_tokens) {
     columns.push_back({"tokens/s", Align::Right});
     columns.push_back({"MFU", Align::Right});
   }
   Table table(std::move(columns));
-  for (const Baseline& b : baselines) add_details(evaluator, b, of_tokens, table);
-  for (const ComparedRecipe& recipe : recipes) add_details(*recipe.evaluator, recipe.row, of_tokens, table);
-  return "on the critical path; communication exposed on a device (mean); in memory:\n" + table.str(2);
+  for (const Baseline& b : baselines) add_details(evaluator, b, counting, of_tokens, table);
+  for (const ComparedRecipe& recipe : recipes)
+    add_details(*recipe.evaluator, recipe.row, counting, of_tokens, table);
+  return fmt::format("on the critical path; communication exposed on a device (mean); in memory:\n{}{}",
+                     table.str(2),
+                     of_tokens ? fmt::format("  MFU counts {}; of {}\n", counting_text(rates),
+                                             peak_text(rates, evaluator.topology()))
+                               : "");
 }
 
-Json row_of(Evaluator& evaluator, const Baseline& b) {
+Json row_of(Evaluator& evaluator, const Baseline& b, const FlopsCounting& counting) {
   Json row{{"name", b.name}};
   if (b.scored)
-    row.update(
-        json_of(report_plan(evaluator, evaluator.contents().bind(b.scored->strategy)), evaluator.topology()));
+    row.update(json_of(report_plan(evaluator, evaluator.contents().bind(b.scored->strategy), counting),
+                       evaluator.topology()));
   if (!b.infeasible.empty()) row["infeasible"] = b.infeasible;
   return row;
 }
 
-Json json_of(Evaluator& evaluator, const std::vector<Baseline>& baselines) {
+Json json_of(Evaluator& evaluator, const std::vector<Baseline>& baselines, const FlopsCounting& counting) {
   Json list = Json::array();
-  for (const Baseline& b : baselines) list.push_back(row_of(evaluator, b));
+  for (const Baseline& b : baselines) list.push_back(row_of(evaluator, b, counting));
   return list;
 }
 
@@ -218,6 +225,7 @@ struct CompareRun {
   std::vector<RecipeRun> recipes;
   Runtime runtime;
   bool json;
+  FlopsCounting counting;
 };
 
 CompareRun compare_run_of(const Arguments& a) {
@@ -239,7 +247,8 @@ CompareRun compare_run_of(const Arguments& a) {
           profile_note_of(a),
           std::move(recipes),
           std::move(runtime),
-          a.given("json")};
+          a.given("json"),
+          flops_counting_of(framework_of(a))};
 }
 
 ComparedRecipe scored(const RecipeRun& run, PlanOptions options, const CostModel& shared,
@@ -268,7 +277,7 @@ std::vector<Baseline> with_recipes(std::vector<Baseline> rows, const std::vector
 }
 
 int compare(const CompareRun& run, Streams& streams) {
-  const auto& [model, graph, topology, options, file, profile, recipe_runs, runtime, as_json] = run;
+  const auto& [model, graph, topology, options, file, profile, recipe_runs, runtime, as_json, counting] = run;
   const std::optional<Calibration> calibration = open_calibration(file, topology, streams.err);
   const CostModel costs(topology, pointer_to(calibration), runtime);
   Evaluator evaluator(graph, costs, options);
@@ -283,8 +292,8 @@ int compare(const CompareRun& run, Streams& streams) {
     if (runtime != Runtime()) json["runtime"] = runtime.name;
     if (bound) json["lower_bound_s"] = *bound;
     if (!profile.empty()) json["profile_note"] = profile;
-    json["baselines"] = json_of(evaluator, baselines);
-    for (const ComparedRecipe& r : recipes) json["recipes"].push_back(row_of(*r.evaluator, r.row));
+    json["baselines"] = json_of(evaluator, baselines, counting);
+    for (const ComparedRecipe& r : recipes) json["recipes"].push_back(row_of(*r.evaluator, r.row, counting));
     if (const auto why = why_fastest(evaluator, baselines)) {
       json["reason"] = {{"plan", why->name}};
       json["reason"].update(json_of(why->reason));
@@ -301,7 +310,8 @@ int compare(const CompareRun& run, Streams& streams) {
               << baselines_table(with_recipes(baselines, recipes), samples_per_iteration(graph, options),
                                  recipes.empty() ? "baseline" : "plan")
               << why_text(evaluator, baselines) << (bound ? bound_line(*bound, baselines) : "\n")
-              << fit_line(evaluator, baselines, model) << details_table(evaluator, baselines, recipes);
+              << fit_line(evaluator, baselines, model)
+              << details_table(evaluator, baselines, recipes, counting);
   streams.out << opaque_line(evaluator, baselines);
   if (const auto use = costs.calibrated() ? use_of(evaluator, baselines) : std::nullopt)
     streams.out << "\nof the fastest baseline:\n" << durations_line(*use);

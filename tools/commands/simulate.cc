@@ -36,6 +36,7 @@ struct SimulateRun {
   std::string output, trace, dot, explain;  // files, and a task; "": none
   std::optional<double> tokens;
   bool json;
+  FlopsCounting counting;
 };
 
 SimulateRun simulate_run_of(const Arguments& a, std::ostream& err) {
@@ -49,7 +50,8 @@ SimulateRun simulate_run_of(const Arguments& a, std::ostream& err) {
           text_or_none(a, "dot"),
           text_or_none(a, "explain"),
           a.has("tokens") ? std::optional(tokens_of(a)) : std::nullopt,
-          a.given("json")};
+          a.given("json"),
+          flops_counting_of(framework_of(a))};
 }
 
 std::vector<std::string> hints_of(const SimulateRun& run, Evaluator& evaluator) {
@@ -67,8 +69,8 @@ int run_simulate(const Arguments& arguments, Streams& streams) {
   Evaluator evaluator(s.graph, costs, s.plan.options);
   const BoundStrategy strategy = evaluator.contents().bind(s.plan.strategy);
   const bool every_task = !run.trace.empty() || !run.dot.empty() || !run.explain.empty();
-  const PlanReport report =
-      every_task ? report_plan_in_full(evaluator, strategy) : report_plan(evaluator, strategy);
+  const PlanReport report = every_task ? report_plan_in_full(evaluator, strategy, run.counting)
+                                       : report_plan(evaluator, strategy, run.counting);
   Plan plan = s.plan;
   plan.recipe = report.recipe;
   give_plan(streams, run.output, plan, s.graph, s.topology);

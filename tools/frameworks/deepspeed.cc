@@ -292,7 +292,10 @@ Framework deepspeed_framework() {
           .versions = deepspeed_versions,
           .runtime = "torch-eager",
           .kept = "torch",
-          .usual = {}};
+          .usual = {},
+          // Its profiler counts the products that are executed by their shapes, masked pairs too
+          // (deepspeed/profiling/flops_profiler/profiler.py, _matmul_flops_compute).
+          .flops = {.causal = FlopsCounting::CausalAttention::Full, .documents_apart = false}};
 }
 
 const std::vector<FrameworkVersion>& deepspeed_versions() {

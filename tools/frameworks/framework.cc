@@ -79,6 +79,13 @@ const Framework& framework_named(std::string_view name) {
                                list_names(names)));
 }
 
+FlopsCounting flops_counting_of(const Framework* framework) {
+  if (framework == nullptr) return {};
+  FlopsCounting counting = framework->flops;
+  counting.framework = framework->title;
+  return counting;
+}
+
 RecipeRules rules_of(const Framework& framework, const FrameworkPlan& plan) {
   RecipeRules rules = framework.usual;
   FrameworkPlan asked = plan;

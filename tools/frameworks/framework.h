@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "costmodel/training_work.h"
 #include "search/recipe_planner/space/recipe_rules.h"
 #include "tools/frameworks/framework_plan.h"
 
@@ -70,6 +71,8 @@ struct Framework {
   std::string_view runtime;
   std::string_view kept;  ///< what its kernels keep for backward: the option `kept` of decoders
   RecipeRules usual;      ///< what its users switch on; allows() is empty
+  /// How it counts model FLOPs; its own title is added by flops_counting_of().
+  FlopsCounting flops = {};
 
   /// All of an export; of a run; and of the model, the types and the optimizer alone.
   [[nodiscard]] Refusals refusals(const FrameworkPlan& plan) const;
@@ -82,6 +85,9 @@ struct Framework {
 const std::vector<Framework>& frameworks();
 /// InputError with "did you mean" when there is none of this name.
 const Framework& framework_named(std::string_view name);
+
+/// How the framework counts model FLOPs, under its title; nullptr: as pipesim itself does.
+FlopsCounting flops_counting_of(const Framework* framework);
 
 /// The recipes of a model and of so many samples that the framework runs, with what its users switch on.
 RecipeRules rules_of(const Framework& framework, const FrameworkPlan& plan);

@@ -344,20 +344,25 @@ std::vector<FrameworkSetting> megatron_settings(const FrameworkPlan& plan) {
 }  // namespace
 
 Framework megatron_framework() {
-  return {.name = "megatron",
-          .title = "Megatron-LM",
-          .check_recipe = check_megatron_recipe,
-          .check_model = refuse_megatron_model,
-          .check_export = refuse_megatron_definition,
-          .files = megatron_files,
-          .settings = megatron_settings,
-          .versions = megatron_versions,
-          .runtime = "megatron",
-          .kept = "megatron",
-          .usual = {.allows = {},
-                    .shardings = RecipeRules::overlapped_shardings(),
-                    .reduction = GradientReduction::Overlapped,
-                    .tensor_overlap = true}};
+  return {
+      .name = "megatron",
+      .title = "Megatron-LM",
+      .check_recipe = check_megatron_recipe,
+      .check_model = refuse_megatron_model,
+      .check_export = refuse_megatron_definition,
+      .files = megatron_files,
+      .settings = megatron_settings,
+      .versions = megatron_versions,
+      .runtime = "megatron",
+      .kept = "megatron",
+      .usual = {.allows = {},
+                .shardings = RecipeRules::overlapped_shardings(),
+                .reduction = GradientReduction::Overlapped,
+                .tensor_overlap = true},
+      // num_floating_point_operations in megatron/training/training.py, since core 0.12: half of the
+      // sequence's square, whatever is packed into it, and no routers. Its padded vocabulary is that of
+      // models that are imported; exports fill up to a multiple of tp alone.
+      .flops = {.causal = FlopsCounting::CausalAttention::Half, .documents_apart = false, .routers = false}};
 }
 
 const std::vector<FrameworkVersion>& megatron_versions() {

@@ -442,7 +442,10 @@ Framework torchtitan_framework() {
           .versions = torchtitan_versions,
           .runtime = "torch-compile",
           .kept = "torch",
-          .usual = {.allows = {}, .shardings = {StateSharding(), divided, kept}, .reduction = {}}};
+          .usual = {.allows = {}, .shardings = {StateSharding(), divided, kept}, .reduction = {}},
+          // torchtitan/models/utils.py counts 6 for each parameter beside embeddings and
+          // 6·L·a·(D_qk + D_v)·s, a token. Parameters of norms are left out here.
+          .flops = {.causal = FlopsCounting::CausalAttention::Full, .documents_apart = false}};
 }
 
 std::string torchtitan_schedule(const PipelineSchedule& schedule) {

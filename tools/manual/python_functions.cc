@@ -130,7 +130,12 @@ std::string in_python(const std::string& text) {
 std::string keyword_of(const std::string& option) {
   std::string name = option;
   std::ranges::replace(name, '-', '_');
-  return name == "not" ? "not_" : name;
+  static const std::set<std::string> reserved{
+      "and",    "as",   "assert", "async",  "await",  "break",   "class", "continue",
+      "def",    "del",  "elif",   "else",   "except", "finally", "for",   "from",
+      "global", "if",   "import", "in",     "is",     "lambda",  "not",   "nonlocal",
+      "or",     "pass", "raise",  "return", "try",    "while",   "with",  "yield"};
+  return reserved.contains(name) ? name + "_" : name;
 }
 
 std::string type_of(const Option& option) {

@@ -128,7 +128,7 @@ Nanoseconds time_of_hosts(const SimulatedPart& part, const CriticalPath& path) {
 }
 
 PlanReport report_part(Evaluator& evaluator, const BoundStrategy& strategy, const Evaluation& evaluation,
-                       std::vector<DeviceMemory> memory) {
+                       std::vector<DeviceMemory> memory, const FlopsCounting& counting) {
   PlanReport report;
   const SimulatedPart part = evaluator.part();
   const Topology& topology = evaluator.topology();
@@ -139,7 +139,7 @@ PlanReport report_part(Evaluator& evaluator, const BoundStrategy& strategy, cons
   report.samples_per_second =
       static_cast<double>(samples_per_iteration(evaluator.graph(), evaluator.contents().options())) /
       seconds(evaluation.time);
-  report.rates = training_rates(evaluator.contents(), evaluation.time);
+  report.rates = training_rates(evaluator.contents(), evaluation.time, counting);
   report.num_tasks = part.dag().num_tasks();
   const std::vector<std::int64_t> alike = part.devices_alike();
   report.simulated_devices = std::ranges::count_if(alike, [](std::int64_t n) { return n > 0; });
@@ -169,28 +169,37 @@ PlanReport report_part(Evaluator& evaluator, const BoundStrategy& strategy, cons
 
 }  // namespace
 
-TrainingRates training_rates(const PlanContents& contents, Nanoseconds iteration) {
+TrainingRates training_rates(const PlanContents& contents, Nanoseconds iteration,
+                             const FlopsCounting& counting) {
   const Recomputation& recomputation = contents.recomputation();
   const TrainingWork work =
-      training_work(contents.graph(), [&](OperatorId op) { return recomputation.again(op); });
+      training_work(contents.graph(), counting, [&](OperatorId op) { return recomputation.again(op); });
   if (work.tokens == 0 || !contents.versions().trained()) return {};
   const double rate = contents.options().microbatches / seconds(iteration);
-  return {rate * static_cast<double>(work.tokens), rate * work.model_flops, rate * work.hardware_flops,
-          peak_rate(contents.graph(), contents.costs().topology()).value};
+  PeakRate peak = peak_rate(contents.graph(), contents.costs().topology());
+  return {.tokens_per_second = rate * static_cast<double>(work.tokens),
+          .model_flops_per_second = rate * work.model_flops,
+          .hardware_flops_per_second = rate * work.hardware_flops,
+          .peak_flops_per_second = peak.all.value,
+          .peak_types = std::move(peak.types),
+          .counting = counting,
+          .causal = work.causal};
 }
 
-PlanReport report_plan(Evaluator& evaluator, const BoundStrategy& strategy) {
+PlanReport report_plan(Evaluator& evaluator, const BoundStrategy& strategy, const FlopsCounting& counting) {
   std::vector<DeviceMemory> memory;
   const Evaluation evaluation = evaluator.score_labelled(strategy, memory);
-  return report_part(evaluator, strategy, evaluation, std::move(memory));
+  return report_part(evaluator, strategy, evaluation, std::move(memory), counting);
 }
 
-PlanReport report_plan_in_full(Evaluator& evaluator, const BoundStrategy& strategy) {
+PlanReport report_plan_in_full(Evaluator& evaluator, const BoundStrategy& strategy,
+                               const FlopsCounting& counting) {
   const Evaluation evaluation = evaluator.evaluate_labelled(strategy);
   return report_part(evaluator, strategy, evaluation,
                      evaluator.contents().versions().several()
                          ? evaluator.stream_memory()
-                         : peak_memory(evaluator.expanded(), evaluator.timeline()));
+                         : peak_memory(evaluator.expanded(), evaluator.timeline()),
+                     counting);
 }
 
 std::string borrowed_rates(const OperatorGraph& graph, const Topology& topology) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "costmodel/training_work.h"
 #include "search/evaluator.h"
 #include "sim/explain.h"
 #include "tools/reports/breakdown/exposed_communication.h"
@@ -18,10 +19,22 @@ struct TrainingRates {
   double tokens_per_second = 0;  ///< 0: the model has no tokens; then there is nothing to tell
   double model_flops_per_second = 0, hardware_flops_per_second = 0;  ///< see TrainingWork
   double peak_flops_per_second = 0;                                  ///< of all devices
+  std::vector<DataType> peak_types;                                  ///< see PeakRate
+  FlopsCounting counting;                                            ///< how model FLOPs are counted
+  bool causal = false;  ///< some attention is causal, see TrainingWork
+
+  [[nodiscard]] double mfu() const { return model_flops_per_second / peak_flops_per_second; }
+  [[nodiscard]] double hfu() const { return hardware_flops_per_second / peak_flops_per_second; }
 };
 
 /// Those of an iteration of the plan; none of a plan that does not train.
-TrainingRates training_rates(const PlanContents& contents, Nanoseconds iteration);
+TrainingRates training_rates(const PlanContents& contents, Nanoseconds iteration,
+                             const FlopsCounting& counting = {});
+
+/// "causal attention at half, as Megatron-LM does": how model FLOPs are counted.
+std::string counting_text(const TrainingRates& rates);
+/// "989 TFLOP/s, the rate of bfloat16": of a device, by which MFU divides.
+std::string peak_text(const TrainingRates& rates, const Topology& topology);
 
 /// The figures of one simulated plan, for people and scripts.
 struct PlanReport {
@@ -65,9 +78,11 @@ std::string opaque_operators(const OperatorGraph& graph, const BoundStrategy& st
                              const std::optional<Pipeline>& pipeline);
 
 /// Simulates with labels, as much as proves the rest (Evaluator::score_labelled), or all. Afterwards the
-/// evaluator's part() is of this plan.
-PlanReport report_plan(Evaluator& evaluator, const BoundStrategy& strategy);
-PlanReport report_plan_in_full(Evaluator& evaluator, const BoundStrategy& strategy);
+/// evaluator's part() is of this plan. `counting`: of its rates.
+PlanReport report_plan(Evaluator& evaluator, const BoundStrategy& strategy,
+                       const FlopsCounting& counting = {});
+PlanReport report_plan_in_full(Evaluator& evaluator, const BoundStrategy& strategy,
+                               const FlopsCounting& counting = {});
 
 /// Where the plan's time goes; the report must be in full. Two of them say why one plan is faster: because().
 IterationParts iteration_parts(const PlanReport& report);
@@ -78,8 +93,11 @@ IterationParts iteration_parts(const PlanReport& report);
 /// recompute_s (where anything is run again), communication_s, communication_by_cause, critical_path,
 /// memory_margin_bytes (where there is one), memory_overhead (of kinds of devices that have one), infeasible
 /// (why it does not fit), idle_devices borrowed_rates and opaque_operators (where there are any), recipe, and
-/// of language models tokens_per_s, model_flops_per_s, hardware_flops_per_s, mfu and hfu. Where the iteration
-/// time alone is known, simulated_in_full is false, and what is not known is null.
+/// of language models tokens_per_s, model_flops_per_s, hardware_flops_per_s, mfu, hfu, flops_counting (an
+/// object: causal_attention is "half" or "full", documents_apart and routers as of FlopsCounting, framework
+/// where it is one's way), peak_flops_per_device (FLOP/s, the mean of all devices) and peak_type (the type
+/// whose rate that is; several with commas). Where the iteration time alone is known, simulated_in_full is
+/// false, and what is not known is null.
 nlohmann::ordered_json json_of(const PlanReport& report, const Topology& topology);
 
 /// A few lines for people.

@@ -138,7 +138,44 @@ void add_overheads(const PlanReport& report, const Topology& topology, Table& ta
   }
 }
 
+Json json_of(const FlopsCounting& counting) {
+  const bool half = counting.causal == FlopsCounting::CausalAttention::Half;
+  Json json{{"causal_attention", half ? "half" : "full"},
+            {"documents_apart", counting.documents_apart},
+            {"routers", counting.routers}};
+  if (!counting.framework.empty()) json["framework"] = counting.framework;
+  return json;
+}
+
+// "bfloat16", or "bfloat16, float16".
+std::string names_of(const std::vector<DataType>& types) {
+  std::string text;
+  for (const DataType type : types) text += fmt::format("{}{}", text.empty() ? "" : ", ", name_of(type));
+  return text;
+}
+
 }  // namespace
+
+std::string counting_text(const TrainingRates& rates) {
+  const bool half = rates.counting.causal == FlopsCounting::CausalAttention::Half;
+  const std::string& framework = rates.counting.framework;
+  return fmt::format("{}{}",
+                     !rates.causal ? "all pairs of query and key"
+                     : half        ? "causal attention at half"
+                                   : "causal attention in full",
+                     framework.empty() ? "" : fmt::format(", as {} does", framework));
+}
+
+std::string peak_text(const TrainingRates& rates, const Topology& topology) {
+  constexpr double kTera = 1e12;
+  const auto devices = static_cast<double>(topology.num_devices());
+  bool alike = true;
+  for (std::size_t d = 1; d < topology.num_devices(); ++d)
+    alike = alike && topology.device(DeviceId(d)).kind == topology.device(DeviceId(0)).kind;
+  return fmt::format("{} TFLOP/s{}, the rate of {}",
+                     significant(rates.peak_flops_per_second / devices / kTera, 4),
+                     alike ? "" : " on average", names_of(rates.peak_types));
+}
 
 nlohmann::ordered_json json_of(const PlanReport& report, const Topology& topology) {
   Json memory = Json::object(), compute = Json::object(), recompute = Json::object(),
@@ -171,8 +208,11 @@ nlohmann::ordered_json json_of(const PlanReport& report, const Topology& topolog
     json["tokens_per_s"] = rates.tokens_per_second;
     json["model_flops_per_s"] = rates.model_flops_per_second;
     json["hardware_flops_per_s"] = rates.hardware_flops_per_second;
-    json["mfu"] = rates.model_flops_per_second / rates.peak_flops_per_second;
-    json["hfu"] = rates.hardware_flops_per_second / rates.peak_flops_per_second;
+    json["mfu"] = rates.mfu();
+    json["hfu"] = rates.hfu();
+    json["flops_counting"] = json_of(rates.counting);
+    json["peak_flops_per_device"] = rates.peak_flops_per_second / static_cast<double>(topology.num_devices());
+    json["peak_type"] = names_of(rates.peak_types);
   }
   if (!report.by_cause.empty())
     json["communication_by_cause"] = json_of(report.by_cause, report.compute, topology);
@@ -202,16 +242,13 @@ namespace {
 void add_rates(const TrainingRates& rates, const Topology& topology, Table& table) {
   constexpr double kTera = 1e12;
   const auto devices = static_cast<double>(topology.num_devices());
-  const bool again = rates.hardware_flops_per_second > rates.model_flops_per_second;
+  const std::string mfu = percent(rates.mfu()), hfu = percent(rates.hfu());
   table.add({"tokens", fmt::format("{} tokens/s, {} a device", significant(rates.tokens_per_second, 4),
                                    significant(rates.tokens_per_second / devices, 4))});
-  table.add(
-      {"model FLOPs", fmt::format("{} TFLOP/s a device, MFU {}{}",
-                                  significant(rates.model_flops_per_second / devices / kTera, 3),
-                                  percent(rates.model_flops_per_second / rates.peak_flops_per_second),
-                                  again ? fmt::format(", HFU {}", percent(rates.hardware_flops_per_second /
-                                                                          rates.peak_flops_per_second))
-                                        : "")});
+  table.add({"model FLOPs", fmt::format("{} TFLOP/s a device, MFU {}{}",
+                                        significant(rates.model_flops_per_second / devices / kTera, 3), mfu,
+                                        hfu == mfu ? "" : fmt::format(", HFU {}", hfu))});
+  table.add({"counted", fmt::format("{}; of {}", counting_text(rates), peak_text(rates, topology))});
 }
 
 void add_causes(const PlanReport& report, const Topology& topology, Table& table) {

@@ -38,9 +38,9 @@ bool may_report_in_full(Evaluator& evaluator, const BoundStrategy& strategy) {
 }
 
 PlanReport report_in_time(Evaluator& evaluator, const BoundStrategy& strategy,
-                          const std::optional<Evaluation>& scored) {
+                          const std::optional<Evaluation>& scored, const FlopsCounting& counting) {
   try {
-    return report_plan(evaluator, strategy);
+    return report_plan(evaluator, strategy, counting);
   } catch (const OutOfTime&) {
     return short_report(evaluator, scored);
   }

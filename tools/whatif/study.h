@@ -31,6 +31,7 @@ struct PointResult {
   double time_s = 0;   ///< of an iteration
   double samples_per_s = 0;
   std::optional<double> tokens_per_s, mfu;  ///< of language models
+  std::string counted;                      ///< how the FLOPs of mfu are counted, and by what divided
   std::int64_t devices = 0;                 ///< of the topology
   std::int64_t memory_bytes = 0;            ///< the peak of the fullest device
   bool fits = true;

@@ -28,6 +28,7 @@ Json json_of_point(const Study& study, std::size_t number) {
                {"fits", p.fits}});
   if (p.tokens_per_s) json["tokens_per_s"] = *p.tokens_per_s;
   if (p.mfu) json["mfu"] = *p.mfu;
+  if (!p.counted.empty()) json["mfu_counts"] = p.counted;
   if (p.price_per_hour) json["price_per_hour"] = *p.price_per_hour;
   if (const auto cost = cost_of_work(p)) json["cost"] = *cost;
   if (p.objective_s) json["objective_s"] = *p.objective_s;
@@ -58,6 +59,7 @@ PointResult study_point(const JsonValue& json) {
   p.fits = json.at("fits").boolean();
   p.tokens_per_s = study_number(json, "tokens_per_s");
   p.mfu = study_number(json, "mfu");
+  if (const auto counted = json.find("mfu_counts")) p.counted = counted->string();
   p.price_per_hour = study_number(json, "price_per_hour");
   p.objective_s = study_number(json, "objective_s");
   if (const auto opaque = json.find("opaque_operators")) p.opaque = opaque->string();

@@ -86,6 +86,16 @@ std::string crossovers_text(const Study& study) {
   return text.empty() ? "" : "\nthe fastest plan changes its kind\n" + text;
 }
 
+// Once for all points that are counted alike.
+std::string counted_text(const Study& study) {
+  std::vector<std::string> told;
+  for (const std::optional<PointResult>& p : study.points) {
+    if (p && !p->counted.empty() && std::ranges::find(told, p->counted) == told.end())
+      told.push_back(p->counted);
+  }
+  return told.empty() ? "" : fmt::format("  MFU counts {}\n", fmt::join(told, "\n  or counts "));
+}
+
 // Their shares differ little from point to point.
 std::string opaque_text(const Study& study) {
   for (const std::optional<PointResult>& p : study.points) {
@@ -142,7 +152,7 @@ std::string to_text(const Study& study) {
     cells.push_back(p.recipe + (p.fits ? "" : " does not fit"));
     table.add(std::move(cells));
   }
-  return table.str(2) + sparklines(study) + crossovers_text(study) + opaque_text(study);
+  return table.str(2) + counted_text(study) + sparklines(study) + crossovers_text(study) + opaque_text(study);
 }
 
 std::string to_csv(const Study& study) {

@@ -172,6 +172,78 @@ TEST(Frameworks, GiveRuntimeAndWhatIsKept) {
   EXPECT_THAT(outcome.out, HasSubstr("  runtime        torch-compile\n"));
 }
 
+nlohmann::json simulated_for(const std::string& framework, const std::string& model,
+                             const std::string& recipe) {
+  const Outcome outcome = pipesim_run({"simulate", "--model", model, "--topology", "dgx-h100:1", "--batch",
+                                       "8", "--recipe", recipe, "--for", framework, "--json"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  return nlohmann::json::parse(outcome.out);
+}
+
+// Of Llama 3 8B with two layers at 8,192 tokens: 6·(2·(4096·6144 + 4096² + 3·4096·14336) + 4096·128256) FLOPs
+// a token for the products of weights, 12·2·4096·8192 for all pairs of query and key.
+TEST(Frameworks, CountFlopsInTheirOwnWay) {
+  constexpr double kLinear =
+                       6.0 * (2.0 * (4096.0 * 6144 + 4096.0 * 4096 + 3.0 * 4096 * 14336) + 4096.0 * 128256),
+                   kSquare = 12.0 * 2 * 4096 * 8192;
+  const auto per_token = [](const nlohmann::json& json) {
+    return json["model_flops_per_s"].get<double>() / json["tokens_per_s"].get<double>();
+  };
+  const std::string model = "llama3-8b:layers=2";
+  const nlohmann::json itself = simulated_for("pipesim", model, "tp8,mbs1,sp"),
+                       megatron = simulated_for("megatron", model, "tp8,mbs1,sp"),
+                       titan = simulated_for("torchtitan", model, "dp8,mbs1,fsdp"),
+                       deepspeed = simulated_for("deepspeed", model, "dp8,mbs1,zero3");
+  EXPECT_NEAR(per_token(itself), kLinear + kSquare / 2, 1e-9 * kLinear);
+  EXPECT_NEAR(per_token(megatron), kLinear + kSquare / 2, 1e-9 * kLinear);
+  EXPECT_NEAR(per_token(titan), kLinear + kSquare, 1e-9 * kLinear);
+  EXPECT_NEAR(per_token(deepspeed), kLinear + kSquare, 1e-9 * kLinear);
+  using Json = nlohmann::json;
+  EXPECT_EQ(itself["flops_counting"],
+            (Json{{"causal_attention", "half"}, {"documents_apart", true}, {"routers", true}}));
+  EXPECT_EQ(megatron["flops_counting"], (Json{{"causal_attention", "half"},
+                                              {"documents_apart", false},
+                                              {"routers", false},
+                                              {"framework", "Megatron-LM"}}));
+  EXPECT_EQ(titan["flops_counting"], (Json{{"causal_attention", "full"},
+                                           {"documents_apart", false},
+                                           {"routers", true},
+                                           {"framework", "torchtitan"}}));
+  EXPECT_EQ(deepspeed["flops_counting"]["framework"], "DeepSpeed");
+}
+
+TEST(Frameworks, DivideByThePeakOfTheTypeOfProducts) {
+  const nlohmann::json half = simulated_for("megatron", "llama3-8b:layers=2", "tp8,mbs1,sp");
+  const nlohmann::json eighth =
+      simulated_for("megatron", "llama3-8b:layers=2,products=float8", "tp8,mbs1,sp");
+  EXPECT_EQ(half["peak_flops_per_device"], 989e12);
+  EXPECT_EQ(half["peak_type"], "bfloat16");
+  EXPECT_EQ(eighth["peak_flops_per_device"], 1979e12);
+  EXPECT_EQ(eighth["peak_type"], "float8");
+  EXPECT_DOUBLE_EQ(eighth["mfu"].get<double>(), eighth["model_flops_per_s"].get<double>() / (8 * 1979e12));
+}
+
+// The row of reports, the line under tables.
+TEST(Frameworks, SayHowTheyCount) {
+  const auto out = [](std::vector<std::string> words, const char* framework) {
+    for (const char* word : {"--model", "llama3-8b:layers=2", "--topology", "dgx-h100:1", "--batch", "8",
+                             "--recipe", "dp8,mbs1,fsdp", "--for", framework})
+      words.emplace_back(word);
+    return pipesim_run(words).out;
+  };
+  EXPECT_THAT(out({"simulate"}, "pipesim"),
+              HasSubstr("causal attention at half; of 989 TFLOP/s, the rate of bfloat16\n"));
+  EXPECT_THAT(
+      out({"simulate"}, "torchtitan"),
+      HasSubstr("causal attention in full, as torchtitan does; of 989 TFLOP/s, the rate of bfloat16\n"));
+  EXPECT_THAT(out({"compare"}, "torchtitan"),
+              HasSubstr("  MFU counts causal attention in full, as torchtitan does; of 989 TFLOP/s, the rate "
+                        "of bfloat16\n"));
+  EXPECT_THAT(out({"whatif", "--vary", "nodes=1,2"}, "torchtitan"),
+              HasSubstr("  MFU counts causal attention in full, as torchtitan does; of 989 TFLOP/s, the rate "
+                        "of bfloat16\n"));
+}
+
 // A search's plan is exported, and read back as the same plan.
 TEST(Frameworks, ExportWhatIsSearchedForThem) {
   const TemporaryFolder folder;

@@ -131,6 +131,13 @@ TEST(Help, FormsExcludeEachOther) {
                "\"bash\"?); see \"pipesim help help\"\n"}));
 }
 
+TEST(Help, GivesPythonNoKeywordsThatItKeepsForItself) {
+  const std::string functions = pipesim_run({"help", "--python"}).out;
+  EXPECT_THAT(functions, HasSubstr("\n    for_: Optional[str] = None,\n"));
+  EXPECT_THAT(functions, HasSubstr("\n    not_: Optional["));
+  EXPECT_THAT(functions, testing::Not(HasSubstr("\n    for: ")));
+}
+
 TEST(ManPage, HasEveryCommandAndOption) {
   const std::string whole = man_page();
   EXPECT_EQ(pipesim_run({"help", "--man"}), (Outcome{0, whole, ""}));

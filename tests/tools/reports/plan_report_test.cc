@@ -82,6 +82,44 @@ TEST(PlanReport, SaysWhichRatesAreThoseOfAnotherType) {
   EXPECT_EQ(rates("bfloat16", "dgx-a100:2"), "");
 }
 
+// On one device that does nothing but compute, in the best case for its kernels.
+TEST(PlanReport, KernelsNeverExceedThePeak) {
+  const Topology topology = make_topology("dgx-h100:1");
+  const CostModel costs(topology);
+  for (const char* options : {"", ",attention=scores", ",loss_chunks=4", ",products=float8"}) {
+    for (const int sequence : {2048, 131072}) {
+      const OperatorGraph graph =
+          make_zoo_model("llama3-8b:batch=1,layers=2,sequence=" + std::to_string(sequence) + options);
+      SCOPED_TRACE(graph.name());
+      Evaluator evaluator(graph, costs, {});
+      Strategy strategy;
+      for (const Operator& op : graph.operators()) strategy.push_back(single_device(op, DeviceId(0)));
+      const TrainingRates rates =
+          report_plan(evaluator, evaluator.contents().bind(strategy),
+                      {.causal = FlopsCounting::CausalAttention::Full, .framework = "another"})
+              .rates;
+      EXPECT_GT(rates.hfu(), 0.01);
+      EXPECT_LT(rates.hfu() * 8, 1);
+      EXPECT_EQ(counting_text(rates), "causal attention in full, as another does");
+    }
+  }
+}
+
+TEST(PlanReport, NamesThePeakByWhichRatesDivide) {
+  const auto text = [](const char* model, const char* topology_text) {
+    const Topology topology = make_topology(topology_text);
+    const CostModel costs(topology);
+    const OperatorGraph graph = make_zoo_model(model);
+    Evaluator evaluator(graph, costs, {});
+    const TrainingRates rates = training_rates(evaluator.contents(), 1'000'000);
+    return counting_text(rates) + "; of " + peak_text(rates, topology);
+  };
+  EXPECT_EQ(text("llama3-8b:batch=1,layers=1,products=float8", "dgx-h100:1"),
+            "causal attention at half; of 1979 TFLOP/s, the rate of float8");
+  EXPECT_EQ(text("bert-base:batch=1,dtype=bfloat16", "dgx1-v100"),
+            "all pairs of query and key; of 125 TFLOP/s, the rate of float16");
+}
+
 // The opaque operator is measured: 30 of 30 + 10 ms.
 TEST(PlanReport, ListsOperatorsOfUnknownKinds) {
   GraphBuilder b("partly known", 8);

@@ -51,7 +51,8 @@ Option for_option() {
                 .details =
                     "Plans that it can't run are refused, or not considered. Its runtime and what its "
                     "kernels keep for backward count, unless --runtime or the model says otherwise. "
-                    "Searches switch on the overlap that its users switch on."};
+                    "Searches switch on the overlap that its users switch on. Reports count model "
+                    "FLOPs as it does."};
   option.choices.push_back({std::string(kItself), "runs everything; the same as without --for"});
   for (const Framework& framework : frameworks())
     option.choices.push_back({std::string(framework.name), std::string(framework.title)});

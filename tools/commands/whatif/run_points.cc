@@ -9,7 +9,6 @@
 #include <numeric>
 #include <sstream>
 
-#include "costmodel/training_work.h"
 #include "search/auto/auto.h"
 #include "search/evaluator.h"
 #include "search/recipes/recipe_of_plan.h"
@@ -39,17 +38,19 @@ namespace {
 // threads find work, and the answers do not depend on their number.
 constexpr std::size_t kPointsOfChain = 8;
 
-PointResult result_of(Evaluator& evaluator, const Strategy& strategy, const ScoredPoint& scored) {
+PointResult result_of(Evaluator& evaluator, const Strategy& strategy, const ScoredPoint& scored,
+                      const FlopsCounting& counting) {
   PointResult result;
   const Topology& topology = evaluator.topology();
   result.time_s = to_seconds(scored.evaluation.time).value;
   result.samples_per_s =
       static_cast<double>(samples_per_iteration(evaluator.graph(), evaluator.contents().options())) /
       result.time_s;
-  const TrainingRates rates = training_rates(evaluator.contents(), scored.evaluation.time);
+  const TrainingRates rates = training_rates(evaluator.contents(), scored.evaluation.time, counting);
   if (rates.tokens_per_second > 0) {
     result.tokens_per_s = rates.tokens_per_second;
-    result.mfu = rates.model_flops_per_second / rates.peak_flops_per_second;
+    result.mfu = rates.mfu();
+    result.counted = fmt::format("{}; of {}", counting_text(rates), peak_text(rates, topology));
   }
   result.devices = static_cast<std::int64_t>(topology.num_devices());
   result.memory_bytes = std::ranges::max(scored.peaks, {}, &DeviceMemory::peak).peak.value;
@@ -93,7 +94,8 @@ PointResult PointRunner::run_same(const Arguments& point) const {
   const auto known = known_->of(point);
   const Subject& s = known->subject;
   auto [scored, priced] = known->score(point);
-  PointResult result = result_of(*priced.evaluator, s.plan.strategy, scored);
+  PointResult result =
+      result_of(*priced.evaluator, s.plan.strategy, scored, flops_counting_of(framework_of(point)));
   result.recipe = !s.plan.recipe.empty()    ? s.plan.recipe
                   : s.plan.options.pipeline ? known->kind
                                             : s.plan.found_by;
@@ -176,7 +178,8 @@ PointResult PointRunner::run_planned(const Arguments& point) const {
   const Subject s = planned(point);
   const CostModel costs(s.topology, pointer_to(s.calibration), s.plan.runtime);
   Evaluator evaluator(s.graph, costs, s.plan.options);
-  PointResult result = result_of(evaluator, s.plan.strategy, scored(evaluator, s.plan.strategy));
+  PointResult result = result_of(evaluator, s.plan.strategy, scored(evaluator, s.plan.strategy),
+                                 flops_counting_of(framework_of(point)));
   result.kind = kind_of_plan(s.graph, s.plan.strategy, s.plan.options, s.topology);
   result.recipe = s.plan.recipe.empty() ? result.kind : s.plan.recipe;
   if (request_.noise) result.objective_s = seconds(noisy_time(evaluator, s.plan.strategy));

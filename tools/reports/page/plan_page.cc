@@ -33,7 +33,8 @@ std::vector<PageFact> facts_of(const Subject& s, const PlanReport& r) {
   add("throughput", pretty_rate(r.samples_per_second));
   if (r.rates.tokens_per_second > 0) {
     add("tokens", significant(r.rates.tokens_per_second, 4) + " a second");
-    add("MFU", percent(r.rates.model_flops_per_second / r.rates.peak_flops_per_second));
+    add("MFU", fmt::format("{}: {}, of {}", percent(r.rates.mfu()), counting_text(r.rates),
+                           peak_text(r.rates, s.topology)));
   }
   Bytes peak;
   for (const DeviceMemory& m : r.memory) peak = std::max(peak, m.peak);
