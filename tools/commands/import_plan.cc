@@ -138,6 +138,12 @@ OpenRun open_run(const ImportedRun& run, const JudgedPlan& yours) {
   return open;
 }
 
+// By more than a tenth of a percent.
+bool is_much_less(Nanoseconds time, const JudgedPlan& yours) {
+  constexpr double kMuch = 0.999;
+  return static_cast<double>(time) < kMuch * static_cast<double>(yours.report.iteration_time);
+}
+
 // Those that fit and are faster, or that fit where the plan does not, the fastest first; those that there is
 // time for.
 std::vector<JudgedChange> best_changes(const ImportedRun& run, const JudgedPlan& yours,
@@ -157,7 +163,7 @@ std::vector<JudgedChange> best_changes(const ImportedRun& run, const JudgedPlan&
         continue;
       try {
         RatedRecipe rated = rate_recipe(open, change.recipe);
-        const bool gains = yours.report.infeasible || rated.evaluation.time < yours.report.iteration_time;
+        const bool gains = yours.report.infeasible || is_much_less(rated.evaluation.time, yours);
         if (rated.evaluation.feasible() && gains)
           better.push_back({std::move(change.text), std::move(rated)});
       } catch (const InputError&) {  // a rule that looks at operators or microbatches refuses it

@@ -374,6 +374,8 @@ std::string with_token_groups(const std::string& model, std::int64_t groups) {
       std::ranges::find(named->options, "token_groups", &ZooOption::key) == named->options.end() ||
       (groups == 1 && model.find("token_groups=") == std::string::npos))
     return model;
+  const ZooValues values(named->name, named->options, end < model.size() ? model.substr(end + 1) : "");
+  if (values.integer("experts") == 1) return model;
   return assigned(model, end, "token_groups", groups);
 }
 
