@@ -25,7 +25,7 @@ bool has_flag(const Operator& op, const char* name) {
 // Attention that writes its scores computes all of them (Operator::causal is not set), and needs half.
 bool is_causal(const Operator& op) { return op.matrix->fused && has_flag(op, "causal"); }
 
-// Of `length` queries and as many keys, in parts of the pairs of all.
+// What part of the pairs of `length` queries and as many keys counts.
 double counted_share(const Operator& op, double length, const FlopsCounting& counting) {
   if (!is_causal(op)) return 1;
   double share = 1;
@@ -37,7 +37,7 @@ double counted_share(const Operator& op, double length, const FlopsCounting& cou
   return counting.causal == FlopsCounting::CausalAttention::Half ? share / 2 : share;
 }
 
-// Of the products of forward alone. Attention multiplies queries by keys, and what the softmax makes of that
+// Without point-wise work. Attention multiplies queries by keys, and what the softmax makes of that
 // by values.
 double forward_products(const OperatorGraph& graph, const Operator& op, const FlopsCounting& counting) {
   constexpr std::size_t kValues = 2;  // the third input of attention, [b, t, g, e]

@@ -68,7 +68,7 @@ std::string details_table(Evaluator& evaluator, const std::vector<Baseline>& bas
                                      {"exposed", Align::Right},
                                      {"peak memory", Align::Right},
                                      {"tasks", Align::Right}};
-  // Of an iteration of any length: plans of a model are counted alike.
+  // The iteration may have any length: plans of a model are counted alike.
   const TrainingRates rates = training_rates(evaluator.contents(), to_nanoseconds(Seconds(1)), counting);
   const bool of_tokens = rates.tokens_per_second > 0;
   if (of_tokens) {

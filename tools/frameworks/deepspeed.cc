@@ -294,7 +294,8 @@ Framework deepspeed_framework() {
           .kept = "torch",
           .usual = {},
           // Its profiler counts the products that are executed by their shapes, masked pairs too
-          // (deepspeed/profiling/flops_profiler/profiler.py, _matmul_flops_compute).
+          // (deepspeed/profiling/flops_profiler/profiler.py, _attn_flops_compute
+          // in 0.16.5).
           .flops = {.causal = FlopsCounting::CausalAttention::Full, .documents_apart = false}};
 }
 

@@ -180,7 +180,7 @@ nlohmann::json simulated_for(const std::string& framework, const std::string& mo
   return nlohmann::json::parse(outcome.out);
 }
 
-// Of Llama 3 8B with two layers at 8,192 tokens: 6·(2·(4096·6144 + 4096² + 3·4096·14336) + 4096·128256) FLOPs
+// Llama 3 8B with two layers at 8,192 tokens: 6·(2·(4096·6144 + 4096² + 3·4096·14336) + 4096·128256) FLOPs
 // a token for the products of weights, 12·2·4096·8192 for all pairs of query and key.
 TEST(Frameworks, CountFlopsInTheirOwnWay) {
   constexpr double kLinear =

@@ -100,6 +100,15 @@ PageTable points_table(const StudyPage& page) {
   table.columns.push_back({"plan"});
   if (scales)
     table.note = "Scaling: samples a second and device, by those of the first point along nodes or devices.";
+  std::vector<std::string> counted;  // alike at most points
+  for (const DrawnStudyPoint& p : page.points) {
+    if (!p.result.counted.empty() && std::ranges::find(counted, p.result.counted) == counted.end())
+      counted.push_back(p.result.counted);
+  }
+  if (!counted.empty()) {
+    table.note +=
+        fmt::format("{}MFU counts {}.", table.note.empty() ? "" : " ", fmt::join(counted, "; or counts "));
+  }
   const auto shown = [](const std::optional<double>& value, const auto& text) {
     return value ? text(*value) : std::string();
   };

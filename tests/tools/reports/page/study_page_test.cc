@@ -36,6 +36,19 @@ TEST(StudyPage, PutsCrossoversOnTheirCurve) {
   EXPECT_NEAR(page.crossovers[0].place, 0.25, 0.001);  // halfway to what is halfway to 50
 }
 
+TEST(StudyPage, SaysOnceHowFlopsAreCounted) {
+  const auto note = [](const char* first, const char* others) {
+    Study study = drawn_study();
+    for (std::size_t p = 0; p < 3; ++p) study.points[p]->counted = p == 0 ? first : others;
+    return study_page_of(study, "s.json").tables.front().note;
+  };
+  const std::string scaling =
+      "Scaling: samples a second and device, by those of the first point along nodes or devices.";
+  EXPECT_EQ(note("", ""), scaling);
+  EXPECT_EQ(note("this", "this"), scaling + " MFU counts this.");
+  EXPECT_EQ(note("this", "that"), scaling + " MFU counts this; or counts that.");
+}
+
 TEST(StudyPage, LeavesPlacesOutThatAreNotOnTheAxis) {
   Study study = drawn_study();
   study.crossovers[0].high = "x9";
