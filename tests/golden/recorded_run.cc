@@ -107,7 +107,7 @@ std::string settled(const std::string& output) {
   text = std::regex_replace(
       text,
       std::regex(
-          R"(pipesim: ([0-9]+ of [0-9]+ points|looking for crossovers|choosing runs|judging by|predicting [0-9]+ runs|pricing splits|[0-9]+ transfers and)[^\n]*\n)"),
+          R"(pipesim: ([0-9]+ of [0-9]+ points|[0-9]+ of [0-9]+ recipes bounded|looking for crossovers|choosing runs|judging by|predicting [0-9]+ runs|pricing splits|[0-9]+ transfers and)[^\n]*\n)"),
       "");
   text = std::regex_replace(
       text, std::regex(R"(pipesim: [^\n]*(, simulated [0-9]+ times|of at most [0-9]+ runs predicted)\n)"),
