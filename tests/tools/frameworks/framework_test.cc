@@ -89,7 +89,9 @@ TEST(Frameworks, SearchWhatTheyExport) {
         return framework.run_refusals(plan);
       };
       space_of(open, model).visit([&](const Recipe& recipe) {
-        if (++taken % 7 == 0) EXPECT_TRUE(refusals_of(recipe).empty()) << framework.name << recipe.str();
+        if (++taken % 7 == 0) {
+          EXPECT_TRUE(refusals_of(recipe).empty()) << framework.name << recipe.str();
+        }
       });
       RecipeRules all = open.filter.rules();
       all.allows = {};
@@ -198,17 +200,17 @@ TEST(Frameworks, CountFlopsInTheirOwnWay) {
   EXPECT_NEAR(per_token(megatron), kLinear + kSquare / 2, 1e-9 * kLinear);
   EXPECT_NEAR(per_token(titan), kLinear + kSquare, 1e-9 * kLinear);
   EXPECT_NEAR(per_token(deepspeed), kLinear + kSquare, 1e-9 * kLinear);
-  using Json = nlohmann::json;
+  using Object = nlohmann::json;
   EXPECT_EQ(itself["flops_counting"],
-            (Json{{"causal_attention", "half"}, {"documents_apart", true}, {"routers", true}}));
-  EXPECT_EQ(megatron["flops_counting"], (Json{{"causal_attention", "half"},
-                                              {"documents_apart", false},
-                                              {"routers", false},
-                                              {"framework", "Megatron-LM"}}));
-  EXPECT_EQ(titan["flops_counting"], (Json{{"causal_attention", "full"},
-                                           {"documents_apart", false},
-                                           {"routers", true},
-                                           {"framework", "torchtitan"}}));
+            (Object{{"causal_attention", "half"}, {"documents_apart", true}, {"routers", true}}));
+  EXPECT_EQ(megatron["flops_counting"], (Object{{"causal_attention", "half"},
+                                                {"documents_apart", false},
+                                                {"routers", false},
+                                                {"framework", "Megatron-LM"}}));
+  EXPECT_EQ(titan["flops_counting"], (Object{{"causal_attention", "full"},
+                                             {"documents_apart", false},
+                                             {"routers", true},
+                                             {"framework", "torchtitan"}}));
   EXPECT_EQ(deepspeed["flops_counting"]["framework"], "DeepSpeed");
 }
 
