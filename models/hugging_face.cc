@@ -120,12 +120,12 @@ struct UsualDefinition {
   double rotary_base = 10000, norm_epsilon = 1e-6;
 };
 
-constexpr double kLargestFactor = 1e4;
+constexpr double kLargestScaling = 1e4;
 
 void read_llama3_scaling(ConfigReader& c, const ConfigReader& scaling) {
   c.set("rotary_original", scaling.size("original_max_position_embeddings"));
-  c.set("rotary_low", scaling.number_or("low_freq_factor", 0, kLargestFactor, 1));
-  c.set("rotary_high", scaling.number_or("high_freq_factor", 0, kLargestFactor, 4));
+  c.set("rotary_low", scaling.number_or("low_freq_factor", 0, kLargestScaling, 1));
+  c.set("rotary_high", scaling.number_or("high_freq_factor", 0, kLargestScaling, 4));
 }
 
 void read_yarn_scaling(ConfigReader& c, const ConfigReader& scaling) {
@@ -138,10 +138,10 @@ void read_yarn_scaling(ConfigReader& c, const ConfigReader& scaling) {
   if (!original && !c.value("max_position_embeddings"))
     json.fail("\"original_max_position_embeddings\" is missing");
   c.set("rotary_original", original ? original->integer(1, kLargest) : c.size("max_position_embeddings"));
-  c.set("rotary_low", scaling.number_or("beta_slow", 0, kLargestFactor, 1));
-  c.set("rotary_high", scaling.number_or("beta_fast", 0, kLargestFactor, 32));
-  c.set("rotary_mscale", scaling.number_or("mscale", 0, kLargestFactor, 1));
-  c.set("rotary_mscale_all", scaling.number_or("mscale_all_dim", 0, kLargestFactor, 0));
+  c.set("rotary_low", scaling.number_or("beta_slow", 0, kLargestScaling, 1));
+  c.set("rotary_high", scaling.number_or("beta_fast", 0, kLargestScaling, 32));
+  c.set("rotary_mscale", scaling.number_or("mscale", 0, kLargestScaling, 1));
+  c.set("rotary_mscale_all", scaling.number_or("mscale_all_dim", 0, kLargestScaling, 0));
 }
 
 // "rope_scaling", or "rope_parameters" of Transformers 5, which has the base as well.
@@ -162,7 +162,7 @@ void read_rotary(ConfigReader& c, const UsualDefinition& usual) {
   if (name != "linear" && name != "llama3" && name != "yarn")
     type->fail(fmt::format("found \"{}\", allowed: default, linear, llama3, yarn", name));
   c.set("rotary_scaling", name);
-  c.set("rotary_factor", scaling.config().at("factor").number(1, kLargestFactor));
+  c.set("rotary_factor", scaling.config().at("factor").number(1, kLargestScaling));
   if (name == "llama3") read_llama3_scaling(c, scaling);
   if (name == "yarn") read_yarn_scaling(c, scaling);
 }

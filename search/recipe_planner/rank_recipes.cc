@@ -130,8 +130,8 @@ class RecipeRanker {
   // pipeline has its turn, since the way from a fast mesh with few groups to a faster one with many may lead
   // past slow ones.
   [[nodiscard]] std::vector<std::uint32_t> next_to_fast_ones() {
-    constexpr double kNear = 1.3;
-    const double most = estimate_of_interest(kNear);
+    constexpr double kNearTheFast = 1.3;
+    const double most = estimate_of_interest(kNearTheFast);
     std::vector<std::pair<double, std::uint32_t>> from(order_.meshes().begin(), order_.meshes().end());
     // Where no recipe of a mesh fits, those next to the one that lacks least are first.
     from.insert(from.end(), without_fit_.begin(), without_fit_.end());

@@ -19,7 +19,7 @@
 #include "tools/commands/options/shared_options.h"
 #include "tools/frameworks/megatron/megatron_run.h"
 #include "tools/frameworks/rank_run.h"
-#include "tools/frameworks/single_changes.h"
+#include "tools/frameworks/recipe_changes.h"
 #include "tools/inputs/model_and_topology.h"
 #include "tools/inputs/recipe_run.h"
 #include "tools/reports/breakdown/iteration_parts.h"
@@ -158,7 +158,7 @@ std::vector<JudgedChange> best_changes(const ImportedRun& run, const JudgedPlan&
   const OpenRun open = open_run(run, yours);
   std::vector<JudgedChange> better;
   try {
-    for (SingleChange& change : single_changes(run.framework, plan, RecipeModel(yours.graph))) {
+    for (RecipeChange& change : recipe_changes(run.framework, plan, RecipeModel(yours.graph))) {
       if (std::ranges::any_of(run.conditions, [&](const auto& c) { return !c.holds(change.recipe); }))
         continue;
       try {

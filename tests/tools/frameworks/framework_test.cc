@@ -13,7 +13,7 @@
 #include "tests/tools/frameworks/framework_case.h"
 #include "tools/commands/options/framework_options.h"
 #include "tools/frameworks/rank_run.h"
-#include "tools/frameworks/single_changes.h"
+#include "tools/frameworks/recipe_changes.h"
 #include "tools/inputs/recipe_run.h"
 
 namespace pipesim {
@@ -276,12 +276,12 @@ TEST(Frameworks, ExportWhatIsSearchedForThem) {
   }
 }
 
-TEST(SingleChanges, AreToldInArguments) {
+TEST(RecipeChanges, AreToldInArguments) {
   const FrameworkPlan plan = framework_plan("llama3-8b", parse_recipe("tp4,pp2,dp1,sp,mbs1,recompute=full"),
                                             make_topology("dgx-h100:1"));
   const OperatorGraph graph = open_model("llama3-8b:batch=1");
   std::vector<std::string> texts;
-  for (const SingleChange& change : single_changes(framework_named("megatron"), plan, RecipeModel(graph))) {
+  for (const RecipeChange& change : recipe_changes(framework_named("megatron"), plan, RecipeModel(graph))) {
     texts.push_back(change.recipe.str() + ": " + change.text);
     EXPECT_TRUE(framework_named("megatron").runs_recipe([&] {
       FrameworkPlan changed = plan;

@@ -1,4 +1,4 @@
-#include "tools/frameworks/single_changes.h"
+#include "tools/frameworks/recipe_changes.h"
 
 #include <fmt/format.h>
 
@@ -118,9 +118,9 @@ class Neighbours {
 
 }  // namespace
 
-std::vector<SingleChange> single_changes(const Framework& framework, const FrameworkPlan& plan,
+std::vector<RecipeChange> recipe_changes(const Framework& framework, const FrameworkPlan& plan,
                                          const RecipeModel& model) {
-  std::vector<SingleChange> changes;
+  std::vector<RecipeChange> changes;
   for (Recipe& recipe : Neighbours(framework, plan.recipe).all()) {
     if (model.illegal(recipe) || plan.samples % (recipe.data * recipe.microbatch) != 0) continue;
     FrameworkPlan changed = plan;

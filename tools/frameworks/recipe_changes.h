@@ -8,7 +8,7 @@
 namespace pipesim {
 
 /// A recipe that differs in one choice, in the framework's words.
-struct SingleChange {
+struct RecipeChange {
   Recipe recipe;
   std::string text;  ///< "--recompute-granularity selective instead of full"
 };
@@ -16,7 +16,7 @@ struct SingleChange {
 /// All recipes one choice away from the plan's that the framework runs and that suit the model: another
 /// recomputation, sharding, overlap, microbatch or number of chunks, or twice or half of a degree in exchange
 /// for copies, or of tp in exchange for pp.
-std::vector<SingleChange> single_changes(const Framework& framework, const FrameworkPlan& plan,
+std::vector<RecipeChange> recipe_changes(const Framework& framework, const FrameworkPlan& plan,
                                          const RecipeModel& model);
 
 /// How the settings of two plans differ: "--micro-batch-size 2 instead of 1, without --sequence-parallel".
