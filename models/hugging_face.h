@@ -16,9 +16,10 @@ struct HuggingFaceModel {
 /// Whether a JSON file looks like such a config: it has a "model_type" and no operators.
 bool is_hugging_face_config(const JsonValue& json);
 
-/// Reads architecture and sizes, and what else defines the model; the sequence is what the model takes, at most
-/// 8192 tokens. Keys that decide nothing here (token ids, versions) are not looked at. InputError when the
-/// architecture is none of hugging_face_types(), when a size is missing, or when sizes contradict each other.
+/// Reads architecture and sizes, and what else defines the model; the sequence is what the model takes, at
+/// most 8192 tokens. Keys that decide nothing here (token ids, versions) are not looked at. InputError when
+/// the architecture is none of hugging_face_types(), when a size is missing, or when sizes contradict each
+/// other.
 HuggingFaceModel hugging_face_model(const JsonValue& config);
 
 /// The values of "model_type" that can be read.

@@ -14,8 +14,8 @@
 #include "search/recipe_planner/open_recipes.h"
 #include "search/recipe_planner/rank_recipes.h"
 #include "search/recipe_planner/recipe_bounds.h"
-#include "search/recipe_planner/space/recipe_space.h"
 #include "search/recipe_planner/schedule_shape.h"
+#include "search/recipe_planner/space/recipe_space.h"
 #include "search/recipe_planner/step_sequence.h"
 #include "search/worker_threads.h"
 

@@ -77,10 +77,10 @@ void refuse_deepspeed_pipeline(const FrameworkPlan& plan, RuleCheck& check) {
                        recipe.ring = false;
                      })};
     });
-  const auto [fewest, most] = std::ranges::minmax(plan.layers);
-  if (fewest != most)
+  const auto layers = std::ranges::minmax(plan.layers);
+  if (layers.min != layers.max)
     check.refuse([&] {
-      return Refusal{fmt::format("stages of {} to {} layers", fewest, most),
+      return Refusal{fmt::format("stages of {} to {} layers", layers.min, layers.max),
                      "its partition type:… gives each stage as many layers", amend_recipe([](Recipe& recipe) {
                        recipe.first.reset(), recipe.last.reset(), recipe.layers.clear();
                      })};

@@ -15,7 +15,7 @@ struct OpenRun {
   Runtime runtime;
   PlanOptions options;       ///< optimizer, types and imbalance; the rest is a recipe's
   std::int64_t samples = 0;  ///< of an iteration
-  RecipeFilter filter;  ///< its rules also say how tokens go to experts
+  RecipeFilter filter;       ///< its rules also say how tokens go to experts
   int threads = 1;
 };
 

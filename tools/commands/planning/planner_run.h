@@ -22,7 +22,7 @@ struct PlannerRun {
   PlanOptions options;
   PlannerSettings settings;
   AutoOptions of_auto;
-  double seconds;  ///< 0: no limit
+  double seconds;                        ///< 0: no limit
   std::string calibration, output, log;  ///< files; "": none
   Runtime runtime;
   bool json;
