@@ -598,7 +598,13 @@ class RecipeRanker {
 
 RecipeRanking rank_recipes(const RankingRequest& request,
                            const std::function<bool(const RankingProgress&)>& go_on) {
-  return RecipeRanker(request, go_on).rank();
+  try {
+    return RecipeRanker(request, go_on).rank();
+  } catch (const OutOfTime&) {  // before they were counted
+    RecipeRanking none;
+    none.left = 1;
+    return none;
+  }
 }
 
 }  // namespace pipesim

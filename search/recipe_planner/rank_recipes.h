@@ -78,7 +78,8 @@ struct RankingProgress {
 
 /// Bounds all recipes, and simulates those that might be the fastest that fits, the least bound first, until
 /// no bound is below the best. `go_on` is asked now and then; false ends it. It also ends when the thread's
-/// deadline passes (sim/base/deadline.h).
+/// deadline passes (sim/base/deadline.h); where that is before recipes are counted, there are 0, and 1 is
+/// left.
 RecipeRanking rank_recipes(const RankingRequest& request,
                            const std::function<bool(const RankingProgress&)>& go_on);
 

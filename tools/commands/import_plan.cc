@@ -224,6 +224,9 @@ std::string best_text(const ImportedRun& run, const JudgedPlan& yours, const std
                       const RecipeRanking& ranking) {
   const std::string of =
       fmt::format("of {} recipes that {} runs", with_separators(ranking.recipes), run.framework.title);
+  if (ranking.recipes == 0)
+    return fmt::format("\nin {} s the recipes that {} runs were not counted; allow more --seconds\n",
+                       run.seconds, run.framework.title);
   if (!best && ranking.proven()) return fmt::format("\nnone {} fits into memory\n", of);
   if (!best)
     return fmt::format("\nin {} s none was found that fits, {}: {} were simulated; allow more --seconds\n",
@@ -279,7 +282,7 @@ void advise(const ImportedRun& run, const JudgedPlan& yours, Streams& streams, J
   SearchOutcome told;
   told.proposals = ranking.simulated();
   watch.finish(told);
-  if (ranking.recipes == 0)
+  if (ranking.recipes == 0 && ranking.proven())
     throw InputError("no recipe that " + std::string(run.framework.title) +
                      " runs is left; allowed: fewer conditions of --only and --not");
   std::optional<JudgedPlan> best;

@@ -8,6 +8,7 @@
 
 #include "search/recipe_planner/space/mixed_divisions.h"
 #include "search/recipes/expand_recipe.h"
+#include "sim/base/deadline.h"
 #include "taskgraph/plan/plan.h"
 
 namespace pipesim {
@@ -82,6 +83,7 @@ RecipeSpace::RecipeSpace(const RecipeModel& model, const Topology& topology, std
 void RecipeSpace::count_recipes() {
   std::size_t kept = 0;
   for (Recipe& mesh : meshes_) {
+    stop_if_late();
     const std::int64_t recipes = count_recipes(mesh);
     if (recipes == 0) continue;
     sizes_.push_back(recipes);
@@ -137,6 +139,7 @@ void RecipeSpace::find_meshes() {
     if (!any_tensor && in_node_ % tensor != 0) continue;
     for (const std::int64_t context : all_divisors(devices_ / tensor)) {
       for (const std::int64_t groups : all_divisors(devices_ / tensor / context)) {
+        stop_if_late();
         Recipe degrees;
         degrees.tensor = tensor, degrees.context = context, degrees.pipeline = groups;
         degrees.data = devices_ / (tensor * context * groups);

@@ -52,7 +52,8 @@ struct PipelineChoice {
 /// A recipe is a mesh (all degrees, sp and mbs) and choices, which go together where has() says so.
 class RecipeSpace {
  public:
-  /// `model` and `topology` must outlive it.
+  /// `model` and `topology` must outlive it. Throws OutOfTime when the thread's deadline
+  /// (sim/base/deadline.h) passes before all recipes are counted.
   RecipeSpace(const RecipeModel& model, const Topology& topology, std::int64_t samples, RecipeFilter filter);
 
   [[nodiscard]] std::span<const Recipe> meshes() const { return meshes_; }
