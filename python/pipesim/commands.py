@@ -128,6 +128,7 @@ def simulate(
             torchtitan, deepspeed. Plans that it can't run are refused, or not considered. Its runtime and
             what its kernels keep for backward count, unless runtime or the model says otherwise. Searches
             switch on the overlap that its users switch on. Reports count model FLOPs as it does.
+            NAME:VERSION: what this version of it runs; its newest by default.
         runtime: what runs the plan, with what its host costs. One of pipesim, megatron, torch-eager,
             torch-compile, cuda-graph, nanotron, internevo. Left out: for recipes on A100 and later GPUs that
             of for, or megatron; else pipesim. NAME:KEY=VALUE,… changes figures. KEY: module (a time such as
@@ -266,6 +267,7 @@ def search(
             torchtitan, deepspeed. Plans that it can't run are refused, or not considered. Its runtime and
             what its kernels keep for backward count, unless runtime or the model says otherwise. Searches
             switch on the overlap that its users switch on. Reports count model FLOPs as it does.
+            NAME:VERSION: what this version of it runs; its newest by default.
         recipe: a recipe to begin with, for mcmc and auto. Parts separated by commas, such as
             tp8,pp4,sp,mbs1; "pipesim help recipes" lists them. The optimizer is adam, unless optimizer says
             otherwise.
@@ -511,6 +513,7 @@ def whatif(
             torchtitan, deepspeed. Plans that it can't run are refused, or not considered. Its runtime and
             what its kernels keep for backward count, unless runtime or the model says otherwise. Searches
             switch on the overlap that its users switch on. Reports count model FLOPs as it does.
+            NAME:VERSION: what this version of it runs; its newest by default.
         runtime: what runs the plan, with what its host costs. One of pipesim, megatron, torch-eager,
             torch-compile, cuda-graph, nanotron, internevo. Left out: for recipes on A100 and later GPUs that
             of for, or megatron; else pipesim. NAME:KEY=VALUE,… changes figures. KEY: module (a time such as
@@ -697,6 +700,7 @@ def whatif_plan(
             torchtitan, deepspeed. Plans that it can't run are refused, or not considered. Its runtime and
             what its kernels keep for backward count, unless runtime or the model says otherwise. Searches
             switch on the overlap that its users switch on. Reports count model FLOPs as it does.
+            NAME:VERSION: what this version of it runs; its newest by default.
         runtime: what runs the plan, with what its host costs. One of pipesim, megatron, torch-eager,
             torch-compile, cuda-graph, nanotron, internevo. Left out: for recipes on A100 and later GPUs that
             of for, or megatron; else pipesim. NAME:KEY=VALUE,… changes figures. KEY: module (a time such as
@@ -836,6 +840,7 @@ def whatif_figures(
             torchtitan, deepspeed. Plans that it can't run are refused, or not considered. Its runtime and
             what its kernels keep for backward count, unless runtime or the model says otherwise. Searches
             switch on the overlap that its users switch on. Reports count model FLOPs as it does.
+            NAME:VERSION: what this version of it runs; its newest by default.
         runtime: what runs the plan, with what its host costs. One of pipesim, megatron, torch-eager,
             torch-compile, cuda-graph, nanotron, internevo. Left out: for recipes on A100 and later GPUs that
             of for, or megatron; else pipesim. NAME:KEY=VALUE,… changes figures. KEY: module (a time such as
@@ -951,6 +956,7 @@ def compare(
             torchtitan, deepspeed. Plans that it can't run are refused, or not considered. Its runtime and
             what its kernels keep for backward count, unless runtime or the model says otherwise. Searches
             switch on the overlap that its users switch on. Reports count model FLOPs as it does.
+            NAME:VERSION: what this version of it runs; its newest by default.
         calibration: use measured durations, or constants fitted to runs. A file from the command
             calibrate. The report lists durations that had to be guessed. FILE,FILE: durations, and constants
             from calibrate runs.

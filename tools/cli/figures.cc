@@ -48,4 +48,10 @@ std::string faster_than(std::string_view other, double times) {
 
 std::string percent(double share) { return fmt::format("{:.1f} %", share * 100); }
 
+std::string change_text(Nanoseconds before, Nanoseconds after) {
+  constexpr double kPercent = 100;
+  const double less = kPercent * (1 - static_cast<double>(after) / static_cast<double>(before));
+  return fmt::format("{:.1f} % {}", std::abs(less), less >= 0 ? "less" : "more");
+}
+
 }  // namespace pipesim

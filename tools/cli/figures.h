@@ -17,6 +17,8 @@ std::string pretty_rate(double samples_per_second);  ///< "7097 samples/s"
 /// "as fast as data-parallel", "0.3 % slower than …" (it takes 1.003 times as long), "2 times as long as …".
 std::string faster_than(std::string_view other, double times);
 
+std::string change_text(Nanoseconds before, Nanoseconds after);  ///< "9.0 % less", "4.1 % more"
+
 /// The part's share of the whole; 0 when the whole is 0.
 inline double share(Nanoseconds part, Nanoseconds whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);

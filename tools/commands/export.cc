@@ -15,12 +15,13 @@
 #include "sim/base/files.h"
 #include "sim/base/suggest.h"
 #include "tools/cli/command.h"
+#include "tools/cli/figures.h"
 #include "tools/commands/options/framework_options.h"
 #include "tools/commands/options/planner_options.h"
 #include "tools/commands/options/shared_options.h"
 #include "tools/frameworks/framework.h"
 #include "tools/frameworks/mlir.h"
-#include "tools/frameworks/rank_run.h"
+#include "tools/frameworks/open_run.h"
 #include "tools/inputs/model_and_topology.h"
 #include "tools/inputs/plan_origin.h"
 #include "tools/inputs/recipe_run.h"
@@ -43,6 +44,7 @@ struct OpenedPlan {
 struct ExportRun : OpenedPlan {
   const Framework& framework;
   FrameworkVersion version;
+  bool version_is_named;
   std::string base;    // MODULE:FUNCTION, or ""
   double seconds = 0;  // to look for another recipe; 0: none
 };
@@ -50,39 +52,9 @@ struct ExportRun : OpenedPlan {
 constexpr const char* kInstance = "instance";
 constexpr const char* kMlir = "mlir";
 
-// "megatron:0.15" or "megatron".
-struct ExportTarget {
-  std::string name, version;
-};
-
-ExportTarget target_of(const Arguments& a) {
+FrameworkName target_of(const Arguments& a) {
   if (!a.has("to")) a.refuse("--to is missing: the framework that the plan is written for");
-  std::vector<std::string> names;
-  for (const Framework& framework : frameworks()) names.emplace_back(framework.name);
-  names.insert(names.end(), {kMlir, kInstance});
-  const std::string& text = a.text("to");
-  const std::size_t colon = text.find(':');
-  const bool known = std::ranges::any_of(
-      frameworks(), [&](const Framework& framework) { return framework.name == text.substr(0, colon); });
-  if (colon == std::string::npos || !known) return {a.choice("to", names), ""};
-  return {text.substr(0, colon), text.substr(colon + 1)};
-}
-
-std::string version_names(const Framework& framework) {
-  std::vector<std::string> names;
-  for (const FrameworkVersion& version : framework.versions()) names.emplace_back(version.name);
-  return list_names(names, names.size());
-}
-
-FrameworkVersion version_of(const Arguments& a, const Framework& framework) {
-  const ExportTarget target = target_of(a);
-  const bool named = a.text("to").find(':') != std::string::npos;
-  if (!named) return framework.versions().back();
-  for (const FrameworkVersion& version : framework.versions()) {
-    if (version.name == target.version) return version;
-  }
-  a.refuse(fmt::format("--to {}: found version \"{}\" of {}, allowed: {}", a.text("to"), target.version,
-                       framework.title, version_names(framework)));
+  return framework_name_of(a, "to", {kMlir, kInstance});
 }
 
 std::string base_of(const Arguments& a, const Framework& framework) {
@@ -113,26 +85,35 @@ OpenedPlan opened_plan(const Arguments& a) {
 }
 
 ExportRun export_run_of(const Arguments& a) {
-  const Framework& framework = framework_named(target_of(a).name);
-  const FrameworkVersion version = version_of(a, framework);
+  const FrameworkName target = target_of(a);
   constexpr double kMostSeconds = 1e6;
-  return {opened_plan(a), framework, version, base_of(a, framework), a.number("seconds", 0, kMostSeconds)};
+  return {opened_plan(a),
+          *target.framework,
+          target.version,
+          target.version_is_named,
+          base_of(a, *target.framework),
+          a.number("seconds", 0, kMostSeconds)};
 }
 
 // Recipes that the framework runs, ranked for the time of --seconds, each as "pipesim search --for" has it.
 RecipeRanking ranked_recipes(const ExportRun& run, const FrameworkPlan& question) {
-  OpenRun open{model_kept_by(run.framework, run.plan.model),
-               run.topology,
-               runtime_for_recipes(run.topology, run.framework.runtime),
-               run.plan.options,
-               question.samples,
-               {},
-               available_cores()};
-  open.filter = recipe_filter_of(&run.framework, question, {}, open.runtime);
-  open.runtime = with_overlap_of(open.runtime, open.filter);
+  const OpenRun open = run_of_framework(run.framework, run.version,
+                                        {.model = run.plan.model,
+                                         .topology = run.topology,
+                                         .runtime = {},
+                                         .options = run.plan.options,
+                                         .samples = question.samples,
+                                         .threads = available_cores()},
+                                        {});
   const Deadline until(run.seconds);
   const KeepTo keep(until);
   return rank_run(open, [](const RankingProgress&) { return true; });
+}
+
+// "megatron", or "megatron:0.15" where a version was asked for.
+std::string target_text(const ExportRun& run) {
+  return fmt::format("{}{}{}", run.framework.name, run.version_is_named ? ":" : "",
+                     run.version_is_named ? run.version.name : "");
 }
 
 // "; the best that it runs is tp2,dp8,mbs1: 13.2 s an iteration, 4.1 % more than 12.7 s".
@@ -146,15 +127,13 @@ std::string best_export(const ExportRun& run, const FrameworkPlan& plan) {
   const CostModel costs(run.topology, nullptr, run.plan.runtime);
   const Evaluation before = Evaluator(run.graph, costs, run.plan.options).score(run.plan.strategy);
   const RatedRecipe& best = *ranking.best();
-  constexpr double kPercent = 100;
-  const double change = static_cast<double>(best.evaluation.time) / static_cast<double>(before.time) - 1;
   return fmt::format(
-      "; the best that it runs{} is {}: {} an iteration, {:.1f} % {} than {}; \"pipesim simulate --model {} "
+      "; the best that it runs{} is {}: {} an iteration, {} than {}; \"pipesim simulate --model {} "
       "--topology {} --batch {} --for {} --recipe {} -o FILE\" writes it",
       ranking.proven() ? "" : fmt::format(", of those that {} s were enough for,", run.seconds),
-      best.recipe.str(), pretty(to_seconds(best.evaluation.time)), std::abs(kPercent * change),
-      change >= 0 ? "more" : "less", pretty(to_seconds(before.time)), run.plan.model, run.plan.topology,
-      plan.samples, run.framework.name, best.recipe.str());
+      best.recipe.str(), pretty(to_seconds(best.evaluation.time)),
+      change_text(before.time, best.evaluation.time), pretty(to_seconds(before.time)), run.plan.model,
+      run.plan.topology, plan.samples, run.framework.name, best.recipe.str());
 }
 
 [[noreturn]] void refuse_export(const ExportRun& run, const ReadPlan& read, const Refusals& refusals) {
@@ -193,6 +172,7 @@ void warn_of_dispatch(const ExportRun& run, const FrameworkPlan& plan, std::ostr
 }
 
 void say_version(const ExportRun& run, std::ostream& err) {
+  if (run.version_is_named) return;
   err << fmt::format("pipesim: {}: written for {} ({}); --to {}:VERSION names another of {}\n", run.file,
                      run.version.title, run.version.source, run.framework.name, version_names(run.framework));
 }

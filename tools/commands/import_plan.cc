@@ -14,11 +14,12 @@
 #include "sim/base/deadline.h"
 #include "sim/base/errors.h"
 #include "sim/base/files.h"
+#include "tools/cli/figures.h"
 #include "tools/commands/options/framework_options.h"
 #include "tools/commands/options/plan_output.h"
 #include "tools/commands/options/shared_options.h"
 #include "tools/frameworks/megatron/megatron_run.h"
-#include "tools/frameworks/rank_run.h"
+#include "tools/frameworks/open_run.h"
 #include "tools/frameworks/recipe_changes.h"
 #include "tools/inputs/model_and_topology.h"
 #include "tools/inputs/recipe_run.h"
@@ -120,22 +121,16 @@ JudgedPlan judged_plan(const ImportedRun& run, Recipe recipe) {
   return {std::move(open.recipe), std::move(open.plan), std::move(open.graph), std::move(report)};
 }
 
-FrameworkPlan question_of(const ImportedRun& run, const JudgedPlan& yours) {
-  return framework_question(run.framework, run.run.model, run.run.samples, yours.plan.options, run.topology);
-}
-
-OpenRun open_run(const ImportedRun& run, const JudgedPlan& yours) {
-  OpenRun open{run.run.model,
-               run.topology,
-               runtime_for_recipes(run.topology, run.framework.runtime),
-               {},
-               run.run.samples,
-               {},
-               available_cores()};
+OpenRun open_run(const ImportedRun& run) {
+  OpenRun open{.model = run.run.model,
+               .topology = run.topology,
+               .runtime = {},
+               .options = {},
+               .samples = run.run.samples,
+               .threads = available_cores()};
   open.options.optimizer = run.run.optimizer;
   open.options.gradient_type = run.run.gradient_type;
-  open.filter = recipe_filter_of(&run.framework, question_of(run, yours), run.conditions, open.runtime);
-  return open;
+  return run_of_framework(run.framework, run.framework.versions().back(), std::move(open), run.conditions);
 }
 
 // By more than a tenth of a percent.
@@ -152,10 +147,11 @@ std::vector<JudgedChange> best_changes(const ImportedRun& run, const JudgedPlan&
   constexpr std::size_t kTold = 3;
   const Deadline until = whole.within(kShare * run.seconds);
   const KeepTo keep(until);
-  FrameworkPlan plan = question_of(run, yours);
+  const OpenRun open = open_run(run);
+  FrameworkPlan plan = framework_question(run.framework, run.framework.versions().back(), open.model,
+                                          open.samples, open.options, open.topology);
   plan.recipe = yours.recipe;
   plan.layers = divide_layers(yours.recipe, plan.sizes.layers).layers;
-  const OpenRun open = open_run(run, yours);
   std::vector<JudgedChange> better;
   try {
     for (RecipeChange& change : recipe_changes(run.framework, plan, RecipeModel(yours.graph))) {
@@ -176,23 +172,13 @@ std::vector<JudgedChange> best_changes(const ImportedRun& run, const JudgedPlan&
   return better;
 }
 
-RecipeRanking ranked_for(const ImportedRun& run, const JudgedPlan& yours, const Deadline& until,
-                         SearchWatch& watch) {
-  OpenRun open = open_run(run, yours);
-  open.runtime = with_overlap_of(open.runtime, open.filter);
+RecipeRanking ranked_for(const ImportedRun& run, const Deadline& until, SearchWatch& watch) {
   const KeepTo keep(until);
   const auto tell = told_as_search(watch.callback());
-  return rank_run(open, [&](const RankingProgress& now) { return !until.passed() && tell(now); });
+  return rank_run(open_run(run), [&](const RankingProgress& now) { return !until.passed() && tell(now); });
 }
 
 std::string iteration_text(const PlanReport& report) { return pretty(to_seconds(report.iteration_time)); }
-
-// "9.0 % less".
-std::string less_text(Nanoseconds before, Nanoseconds after) {
-  constexpr double kPercent = 100;
-  const double less = kPercent * (1 - static_cast<double>(after) / static_cast<double>(before));
-  return fmt::format("{:.1f} % {}", std::abs(less), less >= 0 ? "less" : "more");
-}
 
 Bytes peak_of(const PlanReport& report) {
   Bytes peak;
@@ -215,7 +201,7 @@ std::string changes_text(const JudgedPlan& yours, const std::vector<JudgedChange
   for (const JudgedChange& c : changes)
     text +=
         fmt::format("  {}: {}, {}, {}\n", c.text, pretty(to_seconds(c.rated.evaluation.time)),
-                    less_text(yours.report.iteration_time, c.rated.evaluation.time), pretty(c.rated.peak));
+                    change_text(yours.report.iteration_time, c.rated.evaluation.time), pretty(c.rated.peak));
   return text;
 }
 
@@ -237,7 +223,7 @@ std::string best_text(const ImportedRun& run, const JudgedPlan& yours, const std
   const std::string why = faster ? because(yours.parts(), best->parts()) : "which fits into memory";
   return fmt::format("\nthe best {}, {}\n  {}\n  iteration  {}, {}, {}\n  memory     {}\n", of, sure,
                      best->recipe.str(), iteration_text(best->report),
-                     less_text(yours.report.iteration_time, best->report.iteration_time), why,
+                     change_text(yours.report.iteration_time, best->report.iteration_time), why,
                      memory_text(best->report));
 }
 
@@ -278,7 +264,7 @@ void advise(const ImportedRun& run, const JudgedPlan& yours, Streams& streams, J
   const Deadline until(run.seconds, {}, watch.interruption());
   const std::vector<JudgedChange> changes = best_changes(run, yours, until);
   for (const JudgedChange& change : changes) json["changes"].push_back(json_of_change(change));
-  const RecipeRanking ranking = ranked_for(run, yours, until, watch);
+  const RecipeRanking ranking = ranked_for(run, until, watch);
   SearchOutcome told;
   told.proposals = ranking.simulated();
   watch.finish(told);

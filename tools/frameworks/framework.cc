@@ -79,6 +79,33 @@ const Framework& framework_named(std::string_view name) {
                                list_names(names)));
 }
 
+std::string version_names(const Framework& framework) {
+  std::vector<std::string> names;
+  for (const FrameworkVersion& version : framework.versions()) names.emplace_back(version.name);
+  return list_names(names, names.size());
+}
+
+const FrameworkVersion& version_named(const Framework& framework, std::string_view name) {
+  const std::vector<FrameworkVersion>& all = framework.versions();
+  const auto found = std::ranges::find(all, name, &FrameworkVersion::name);
+  if (found != all.end()) return *found;
+  throw InputError(fmt::format("found version \"{}\" of {}, allowed: {}", name, framework.title,
+                               version_names(framework)));
+}
+
+std::string cant_run_text(const Framework& framework, const FrameworkPlan& plan, const std::string& what,
+                          const std::string& reasons) {
+  FrameworkPlan later = plan;
+  const FrameworkVersion& asked = plan.version.name.empty() ? framework.versions().back() : plan.version;
+  for (const FrameworkVersion& version : framework.versions()) {
+    if (version.number <= asked.number) continue;
+    later.version = version;
+    if (framework.run_refusals(later).empty())
+      return fmt::format("{} can't run {}: {}; {} can", asked.title, what, reasons, version.title);
+  }
+  return fmt::format("{} can't run {}: {}", framework.title, what, reasons);
+}
+
 FlopsCounting flops_counting_of(const Framework* framework) {
   if (framework == nullptr) return {};
   FlopsCounting counting = framework->flops;

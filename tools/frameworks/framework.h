@@ -86,6 +86,16 @@ const std::vector<Framework>& frameworks();
 /// InputError with "did you mean" when there is none of this name.
 const Framework& framework_named(std::string_view name);
 
+/// Its version of this name; InputError with those there are when there is none.
+const FrameworkVersion& version_named(const Framework& framework, std::string_view name);
+/// "0.12, 0.13, main".
+std::string version_names(const Framework& framework);
+
+/// "Megatron-LM can't run WHAT: REASONS", or "Megatron-LM core 0.12 can't run …; Megatron-LM core 0.13 can" where
+/// a later version than the plan's runs it.
+std::string cant_run_text(const Framework& framework, const FrameworkPlan& plan, const std::string& what,
+                          const std::string& reasons);
+
 /// How the framework counts model FLOPs, under its title; nullptr: as pipesim itself does.
 FlopsCounting flops_counting_of(const Framework* framework);
 

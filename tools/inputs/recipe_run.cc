@@ -95,6 +95,13 @@ Runtime with_policies(Runtime runtime, const Recipe& recipe) {
   return runtime;
 }
 
+Runtime with_overlap_of(Runtime runtime, const RecipeFilter& filter) {
+  Recipe recipe;
+  if (filter.rules().tensor_overlap) recipe.tensor_overlap = true;
+  recipe.reduction = filter.rules().reduction;
+  return with_policies(std::move(runtime), recipe);
+}
+
 Recipe with_policies_of(const Runtime& runtime, Recipe recipe) {
   if (runtime.tensor_overlap && recipe.tensor > 1) recipe.tensor_overlap = true;
   const Runtime usual = parse_runtime(runtime.name.substr(0, runtime.name.find(':')));

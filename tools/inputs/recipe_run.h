@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "search/recipe_planner/space/recipe_filter.h"
 #include "search/recipes/expand_recipe.h"
 #include "taskgraph/plan/plan_json.h"
 #include "tools/inputs/model_run.h"
@@ -35,6 +36,10 @@ Runtime runtime_for_recipes(const Topology& topology, std::string_view framework
 
 /// The runtime, with what a recipe says of its policies: tp-overlap, and without a pipeline `reduce`.
 Runtime with_policies(Runtime runtime, const Recipe& recipe);
+
+/// The runtime of all recipes of the filter: its policies are as their overlap says. That of one of them is
+/// with_policies().
+Runtime with_overlap_of(Runtime runtime, const RecipeFilter& filter);
 
 /// The recipe of a plan, with what the plan's runtime does otherwise than a runtime of its name.
 Recipe with_policies_of(const Runtime& runtime, Recipe recipe);

@@ -160,10 +160,7 @@ TEST(Export, StartsOnlyTheVersionThatItIsFor) {
   const TemporaryFolder folder;
   const std::string plan = plan_of_recipe(folder, "llama3-8b:layers=4", "dp8,mbs1,zero1");
   const std::string out = folder.path("run");
-  EXPECT_EQ(pipesim_run({"export", "--plan", plan, "--to", "megatron:0.15", "-o", out}).err,
-            "pipesim: " + plan +
-                ": written for Megatron-LM core 0.15 (core_v0.15.3); --to megatron:VERSION names another of "
-                "0.12, 0.13, 0.14, 0.15, 0.16, 0.17, 0.18, 0.19, main\n");
+  EXPECT_EQ(pipesim_run({"export", "--plan", plan, "--to", "megatron:0.15", "-o", out}).err, "");
   fs::create_directories(folder.path("source/megatron/core"));
   fs::create_directories(folder.path("bin"));
   write_file(folder.path("bin/torchrun"), "#!/bin/sh\necho started\n");

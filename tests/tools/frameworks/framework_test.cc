@@ -12,7 +12,7 @@
 #include "tests/tools/command_line.h"
 #include "tests/tools/frameworks/framework_case.h"
 #include "tools/commands/options/framework_options.h"
-#include "tools/frameworks/rank_run.h"
+#include "tools/frameworks/open_run.h"
 #include "tools/frameworks/recipe_changes.h"
 #include "tools/inputs/recipe_run.h"
 
@@ -28,18 +28,9 @@ constexpr const char* kSmallMixtral =
 
 OpenRun open_run_of(const Framework& framework, const std::string& model, const Topology& topology,
                     std::int64_t samples) {
-  OpenRun open{model_kept_by(framework, model),
-               topology,
-               runtime_for_recipes(topology, framework.runtime),
-               {},
-               samples,
-               {},
-               1};
+  OpenRun open{.model = model, .topology = topology, .runtime = {}, .options = {}, .samples = samples};
   open.options.optimizer = Optimizer::Adam;
-  const FrameworkPlan question = framework_question(framework, open.model, samples, open.options, topology);
-  open.filter = recipe_filter_of(&framework, question, {}, open.runtime);
-  open.runtime = with_overlap_of(open.runtime, open.filter);
-  return open;
+  return run_of_framework(framework, framework.versions().back(), std::move(open), {});
 }
 
 RecipeSpace space_of(const OpenRun& open, const RecipeModel& model) {
@@ -81,7 +72,8 @@ TEST(Frameworks, SearchWhatTheyExport) {
       const OpenRun open = open_run_of(framework, text, topology, 8);
       const OperatorGraph graph = open_model(open.model);
       const RecipeModel model(graph);
-      FrameworkPlan plan = framework_question(framework, open.model, 8, open.options, topology);
+      FrameworkPlan plan =
+          framework_question(framework, framework.versions().back(), open.model, 8, open.options, topology);
       std::int64_t refused = 0, taken = 0;
       const auto refusals_of = [&](const Recipe& recipe) {
         plan.recipe = recipe;
@@ -142,6 +134,41 @@ TEST(Frameworks, RefuseARecipeAlikeInSimulateCompareAndExport) {
     EXPECT_EQ(pipesim_run({"simulate", "--plan", plan, "--for", name}).err,
               std::string("pipesim: ") + title + " can't run this plan: " + reason + "\n");
   }
+}
+
+// Versions count in what is searched, simulated and exported.
+TEST(Frameworks, HaveVersions) {
+  const TemporaryFolder folder;
+  const std::vector<std::string> subject{
+      "--model", "mixtral-8x7b:layers=2", "--topology", "dgx-h100:1", "--batch", "16"};
+  const auto run = [&](std::vector<std::string> words) {
+    words.insert(words.end(), subject.begin(), subject.end());
+    return pipesim_run(words);
+  };
+  const Outcome refused = run({"simulate", "--for", "deepspeed:0.18", "--recipe", "dp8,ep4,mbs1,zero1"});
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_THAT(
+      refused.err,
+      testing::StartsWith("pipesim: DeepSpeed 0.18 can't run dp8,ep4,mbs1,zero1: ep4: AutoEP came with "
+                          "DeepSpeed 0.19; DeepSpeed 0.19 can; the nearest that it can is dp8,mbs1,zero1 "
+                          "(zero_optimization.stage 1"));
+  EXPECT_EQ(run({"simulate", "--for", "deepspeed:0.19", "--recipe", "dp8,ep4,mbs1,zero1"}).status, 0);
+  const auto best = [&](const std::string& version) {
+    const std::string plan = folder.path("plan.json");
+    const Outcome found = run({"search", "--for", "deepspeed:" + version, "--json", "-o", plan});
+    EXPECT_EQ(found.status, 0) << found.err;
+    const std::string out = folder.path(version);
+    EXPECT_EQ(pipesim_run({"export", "--plan", plan, "--to", "deepspeed:" + version, "-o", out}).status, 0);
+    return nlohmann::json::parse(found.out).at("recipes").at("recipes").get<std::int64_t>();
+  };
+  EXPECT_LT(best("0.18"), best("0.19"));
+  EXPECT_EQ(
+      run({"simulate", "--for", "megatron:0.9", "--recipe", "tp2"}).err,
+      "pipesim: simulate: --for megatron:0.9: found version \"0.9\" of Megatron-LM, allowed: 0.12, 0.13, "
+      "0.14, 0.15, 0.16, 0.17, 0.18, 0.19, main; see \"pipesim help simulate\"\n");
+  EXPECT_EQ(run({"search", "--for", "megaton:main"}).err,
+            "pipesim: search: --for megaton:main: found framework \"megaton\" (did you mean \"megatron\"?), "
+            "allowed: megatron, torchtitan, deepspeed, pipesim; see \"pipesim help search\"\n");
 }
 
 TEST(Frameworks, AreNamed) {

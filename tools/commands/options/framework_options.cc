@@ -1,10 +1,13 @@
 #include "tools/commands/options/framework_options.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "sim/base/errors.h"
+#include "sim/base/suggest.h"
+#include "tools/frameworks/open_run.h"
 #include "tools/inputs/model_and_topology.h"
 #include "tools/inputs/recipe_run.h"
 
@@ -13,32 +16,22 @@ namespace {
 
 constexpr std::string_view kItself = "pipesim";
 
-// Whether conditions on the part leave it as it usually is, on or off.
-bool is_on(const std::vector<RecipeCondition>& conditions, RecipeTrait trait, bool usual, const Recipe& on,
-           const Recipe& off) {
-  bool allows_on = true, allows_off = true;
-  for (const RecipeCondition& condition : conditions) {
-    if (condition.trait != trait) continue;
-    allows_on = allows_on && condition.holds(on);
-    allows_off = allows_off && condition.holds(off);
+// "tp2,dp8,mbs1 (--tensor-model-parallel-size 2)": with the settings that copies of the whole model do not
+// have.
+std::string in_its_terms(const Framework& framework, const FrameworkPlan& plan) {
+  FrameworkPlan copies = plan;
+  copies.recipe = Recipe();
+  copies.recipe.data = plan.recipe.devices();
+  copies.recipe.microbatch = plan.recipe.microbatch;
+  copies.layers = {plan.sizes.layers};
+  const std::vector<FrameworkSetting> usual = framework.settings(copies);
+  std::vector<std::string> words;
+  for (const FrameworkSetting& s : framework.settings(plan)) {
+    const bool same = std::ranges::any_of(
+        usual, [&](const FrameworkSetting& other) { return other.name == s.name && other.value == s.value; });
+    if (!same) words.push_back(s.value.empty() ? s.name : s.name + " " + s.value);
   }
-  return allows_on && (usual || !allows_off);
-}
-
-bool overlaps_products(const std::vector<RecipeCondition>& conditions, bool usual) {
-  Recipe on, off;
-  on.tensor_overlap = true;
-  return is_on(conditions, RecipeTrait::TensorOverlap, usual, on, off);
-}
-
-std::optional<GradientReduction> reduction_of(const std::vector<RecipeCondition>& conditions,
-                                              std::optional<GradientReduction> usual) {
-  Recipe on, off;
-  on.reduction = GradientReduction::Overlapped, off.reduction = GradientReduction::AfterSteps;
-  const auto concerns = [](const RecipeCondition& c) { return c.trait == RecipeTrait::Reduction; };
-  if (std::ranges::none_of(conditions, concerns)) return usual;
-  return is_on(conditions, RecipeTrait::Reduction, usual == on.reduction, on, off) ? on.reduction
-                                                                                   : off.reduction;
+  return words.empty() ? plan.recipe.str() : fmt::format("{} ({})", plan.recipe.str(), fmt::join(words, " "));
 }
 
 }  // namespace
@@ -52,32 +45,40 @@ Option for_option() {
                     "Plans that it can't run are refused, or not considered. Its runtime and what its "
                     "kernels keep for backward count, unless --runtime or the model says otherwise. "
                     "Searches switch on the overlap that its users switch on. Reports count model "
-                    "FLOPs as it does."};
+                    "FLOPs as it does. NAME:VERSION: what this version of it runs; its newest by default."};
   option.choices.push_back({std::string(kItself), "runs everything; the same as without --for"});
   for (const Framework& framework : frameworks())
     option.choices.push_back({std::string(framework.name), std::string(framework.title)});
   return option;
 }
 
-const Framework* framework_of(const Arguments& a) {
-  if (!a.has("for") || a.text("for") == kItself) return nullptr;
-  std::vector<std::string> names{std::string(kItself)};
+FrameworkName framework_name_of(const Arguments& a, const std::string& option,
+                                const std::vector<std::string>& others) {
+  std::vector<std::string> names;
   for (const Framework& framework : frameworks()) names.emplace_back(framework.name);
-  return &framework_named(a.choice("for", names));
+  names.insert(names.end(), others.begin(), others.end());
+  const std::string& text = a.text(option);
+  const std::size_t colon = text.find(':');
+  const auto named = std::ranges::find(frameworks(), text.substr(0, colon), &Framework::name);
+  if (named == frameworks().end() && colon != std::string::npos)
+    a.refuse(fmt::format("--{} {}: found framework \"{}\"{}, allowed: {}", option, text,
+                         text.substr(0, colon), did_you_mean(text.substr(0, colon), names),
+                         list_names(names, names.size())));
+  if (named == frameworks().end()) return {a.choice(option, names), nullptr, {}, false};
+  if (colon == std::string::npos) return {std::string(named->name), &*named, named->versions().back(), false};
+  try {
+    return {std::string(named->name), &*named, version_named(*named, text.substr(colon + 1)), true};
+  } catch (const InputError& error) {
+    a.refuse(fmt::format("--{} {}: {}", option, text, error.what()));
+  }
 }
 
-FrameworkPlan framework_question(const Framework& framework, const std::string& model, std::int64_t samples,
-                                 const PlanOptions& options, const Topology& topology) {
-  FrameworkPlan question;
-  question.model = model;
-  question.sizes = decoder_sizes(model);
-  question.samples = samples;
-  question.optimizer = options.optimizer;
-  question.gradient_type = options.gradient_type;
-  question.hosts = hosts_of(topology);
-  if (const Refusals refusals = framework.model_refusals(question); !refusals.empty())
-    throw InputError(fmt::format("{} can't run this: {}", framework.title, text_of({}, refusals)));
-  return question;
+const Framework* framework_of(const Arguments& a) {
+  return a.has("for") ? framework_name_of(a, "for", {std::string(kItself)}).framework : nullptr;
+}
+
+FrameworkVersion framework_version_of(const Arguments& a) {
+  return framework_name_of(a, "for", {std::string(kItself)}).version;
 }
 
 void require_recipe_of(const Arguments& a, const ModelRun& run, const Recipe& recipe,
@@ -87,23 +88,26 @@ void require_recipe_of(const Arguments& a, const ModelRun& run, const Recipe& re
   const OperatorGraph graph = open_model(run.model);
   const RecipeModel model(graph);
   const std::int64_t samples = recipe.data * recipe.microbatch * run.microbatches;
-  FrameworkPlan plan = framework_question(*framework, run.model, samples, options, topology);
+  FrameworkPlan plan =
+      framework_question(*framework, framework_version_of(a), run.model, samples, options, topology);
   plan.recipe = recipe;
   plan.layers = divide_layers(recipe, plan.sizes.layers).layers;
   const Refusals refusals = framework->run_refusals(plan);
   if (refusals.empty()) return;
   const auto nearest = nearest_expressible(*framework, plan, refusals, model);
   throw InputError(
-      fmt::format("{} can't run {}: {}{}", framework->title, recipe.str(), text_of({}, refusals),
-                  nearest ? fmt::format("; the nearest that it can is {}", nearest->recipe.str()) : ""));
+      cant_run_text(*framework, plan, recipe.str(), text_of({}, refusals)) +
+      (nearest ? fmt::format("; the nearest that it can is {}", in_its_terms(*framework, *nearest)) : ""));
 }
 
-Recipe required_recipe(const Framework& framework, const Plan& plan, const RecipeModel& model,
-                       const Topology& topology) {
-  const ReadPlan read = read_framework_plan(plan, model, topology);
+Recipe required_recipe(const Framework& framework, const FrameworkVersion& version, const Plan& plan,
+                       const RecipeModel& model, const Topology& topology) {
+  ReadPlan read = read_framework_plan(plan, model, topology);
+  read.plan.version = version;
   const std::string refusals = text_of(read.beyond_recipes, framework.run_refusals(read.plan));
-  if (!refusals.empty())
+  if (!read.beyond_recipes.empty())
     throw InputError(fmt::format("{} can't run this plan: {}", framework.title, refusals));
+  if (!refusals.empty()) throw InputError(cant_run_text(framework, read.plan, "this plan", refusals));
   return read.plan.recipe;
 }
 
@@ -131,29 +135,6 @@ std::vector<RecipeCondition> recipe_conditions_of(const Arguments& a) {
   for (const std::string& text : a.texts("only")) conditions.push_back(parse_recipe_condition(text, false));
   for (const std::string& text : a.texts("not")) conditions.push_back(parse_recipe_condition(text, true));
   return conditions;
-}
-
-RecipeFilter recipe_filter_of(const Framework* framework, const std::optional<FrameworkPlan>& question,
-                              std::vector<RecipeCondition> conditions, const Runtime& runtime) {
-  RecipeRules rules;
-  if (framework != nullptr) {
-    rules = rules_of(*framework, question.value());
-    rules.local_dispatch = true;
-  } else if (runtime.has_host()) {
-    rules.shardings = RecipeRules::overlapped_shardings();
-    rules.reduction = GradientReduction::Overlapped;
-    rules.tensor_overlap = true;
-  }
-  rules.tensor_overlap = overlaps_products(conditions, rules.tensor_overlap);
-  rules.reduction = reduction_of(conditions, rules.reduction);
-  return RecipeFilter(std::move(conditions), std::move(rules));
-}
-
-Runtime with_overlap_of(Runtime runtime, const RecipeFilter& filter) {
-  Recipe recipe;
-  if (filter.rules().tensor_overlap) recipe.tensor_overlap = true;
-  recipe.reduction = filter.rules().reduction;
-  return with_policies(std::move(runtime), recipe);
 }
 
 }  // namespace pipesim

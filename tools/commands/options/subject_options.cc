@@ -122,7 +122,8 @@ Subject subject_of(const std::string& command, const Arguments& a, std::ostream&
     Plan plan = read_plan(file, graph, topology, others);
     if (a.has("runtime") && a.given("runtime")) plan.runtime = runtime_of(a);
     if (const Framework* framework = framework_of(a)) {
-      const Recipe recipe = required_recipe(*framework, plan, RecipeModel(graph), topology);
+      const Recipe recipe =
+          required_recipe(*framework, framework_version_of(a), plan, RecipeModel(graph), topology);
       if (!a.given("runtime")) plan.runtime = with_policies(runtime_of_recipes(a, topology), recipe);
     }
     std::optional<Calibration> calibration = open_calibration(text_or_none(a, "calibration"), topology, err);

@@ -10,9 +10,7 @@
 #include "sim/base/deadline.h"
 #include "sim/base/errors.h"
 #include "tools/cli/table.h"
-#include "tools/commands/options/framework_options.h"
-#include "tools/frameworks/rank_run.h"
-#include "tools/inputs/recipe_run.h"
+#include "tools/frameworks/open_run.h"
 
 namespace pipesim {
 namespace {
@@ -25,15 +23,16 @@ double change(Nanoseconds best, Nanoseconds time) {
 }
 
 OpenRun open_run(const PlannerRun& run, const Framework& framework) {
-  OpenRun open{model_kept_by(framework, run.model.model),     run.topology, run.runtime,         run.options,
-               samples_per_iteration(run.graph, run.options), {},           run.settings.threads};
-  if (!run.runtime_is_asked) open.runtime = runtime_for_recipes(run.topology, framework.runtime);
-  const FrameworkPlan question =
-      framework_question(framework, open.model, open.samples, open.options, open.topology);
   const auto conditions = run.settings.recipes.conditions();
-  open.filter = recipe_filter_of(&framework, question, {conditions.begin(), conditions.end()}, open.runtime);
-  if (!run.runtime_is_asked) open.runtime = with_overlap_of(open.runtime, open.filter);
-  return open;
+  return run_of_framework(framework, framework.versions().back(),
+                          {.model = run.model.model,
+                           .topology = run.topology,
+                           .runtime = run.runtime,
+                           .options = run.options,
+                           .samples = samples_per_iteration(run.graph, run.options),
+                           .threads = run.settings.threads,
+                           .runtime_is_asked = run.runtime_is_asked},
+                          {conditions.begin(), conditions.end()});
 }
 
 // The fastest of those that were ranked, fit, and are the framework's, too.

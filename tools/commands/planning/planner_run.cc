@@ -11,6 +11,7 @@
 #include "sim/base/files.h"
 #include "tools/commands/options/framework_options.h"
 #include "tools/commands/options/shared_options.h"
+#include "tools/frameworks/open_run.h"
 #include "tools/inputs/model_and_topology.h"
 #include "tools/inputs/recipe_run.h"
 
@@ -103,7 +104,8 @@ PlannerRun planner_run_of(const Arguments& a) {
     const std::int64_t samples = samples_per_iteration(graph, options);
     std::optional<FrameworkPlan> question;
     if (framework != nullptr)
-      question = framework_question(*framework, model.model, samples, options, topology);
+      question =
+          framework_question(*framework, framework_version_of(a), model.model, samples, options, topology);
     settings.recipes = recipe_filter_of(framework, question, planner_conditions_of(a), runtime);
     if (!a.given("runtime")) runtime = with_overlap_of(std::move(runtime), settings.recipes);
     require_room_for_recipes(graph, topology, options, settings.recipes);
