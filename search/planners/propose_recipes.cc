@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "search/planners/planner.h"
-#include "search/recipe_planner/rank_recipes.h"
+#include "search/recipe_planner/refine_recipe.h"
 #include "search/recipes/expand_recipe.h"
 #include "search/stopwatch.h"
 #include "sim/base/deadline.h"
@@ -18,7 +18,7 @@ RecipeRanking rank_in_sight(const PlanRequest& request, const RankingRequest& as
                             const ProgressCallback& progress) {
   const auto tell = told_as_search(progress);
   std::int64_t simulated = 0;
-  RecipeRanking ranking = rank_recipes(asked, [&](const RankingProgress& now) {
+  RecipeRanking ranking = rank_and_refine(asked, [&](const RankingProgress& now) {
     if (now.simulated == 0) request.status(fmt::format("{} of {} recipes bounded", now.bounded, now.recipes));
     if (now.simulated > 0 && simulated == 0) request.status("");
     simulated = now.simulated;
@@ -71,6 +71,15 @@ std::string help_for(const RecipeFilter& filter) {
 
 std::string note_of_ranking(const RecipeRanking& ranking, double within, bool interrupted) {
   constexpr double kPercent = 100;
+  if (ranking.best_of_set) {
+    RecipeRanking of_set = ranking;
+    of_set.rated.erase(of_set.rated.begin());
+    of_set.best_of_set.reset();
+    const double less = 1 - static_cast<double>(ranking.best()->evaluation.time) /
+                                static_cast<double>(of_set.best()->evaluation.time);
+    return fmt::format("{:.1f} % less than {}, which is {}", kPercent * less, of_set.best()->recipe.str(),
+                       note_of_ranking(of_set, within, interrupted));
+  }
   const std::string of = fmt::format("best of {} recipes", with_separators(ranking.recipes));
   const std::string simulated = fmt::format("{} simulated", with_separators(ranking.simulated()));
   if (ranking.proven()) return fmt::format("{}, proven; {}", of, simulated);

@@ -29,12 +29,14 @@ class RecipeExpander {
 
   RecipeStrategy expand() {
     RecipeStrategy made;
-    made.recompute.kind = recipe_.recompute;
     made.state_sharding = recipe_.state_sharding;
     made.gathered_inputs = recipe_.gathered_inputs();
     made.gradient_reduction = recipe_.gradient_reduction();
     const std::vector<std::int32_t> stage_of = stages();
     if (recipe_.pipeline > 1) made.pipeline = Pipeline{recipe_.schedule_name(), stage_of};
+    made.recompute = recipe_.recomputed_layers
+                         ? full_of_first(*recipe_.recomputed_layers, model_.graph(), made.pipeline)
+                         : Recompute{recipe_.recompute, {}};
     for (std::size_t i = 0; i < model_.graph().operators().size(); ++i) {
       stop_if_late();
       made.strategy.push_back(config_of(OperatorId(i), mesh_.group(group_of(stage_of[i]))));

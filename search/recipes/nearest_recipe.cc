@@ -41,6 +41,7 @@ Recipe without_extras(Recipe r) {
   r.ring = false;
   r.state_sharding.group = 0;
   r.sequence_parallel = r.sequence_parallel && r.tensor > 1;
+  r.recomputed_layers.reset();
   if (r.pipeline == 1 && r.recompute == Recompute::Kind::Stage) r.recompute = Recompute::Kind::Full;
   return r;
 }

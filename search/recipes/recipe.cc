@@ -53,12 +53,17 @@ std::array<MeshAxis, kMeshAxes> order_of(const WrittenPart& part) {
   return order;
 }
 
-Recompute::Kind recompute_of(const WrittenPart& part) {
+void read_recompute(const WrittenPart& part, Recipe& recipe) {
+  const std::size_t colon = part.value.find(':');
   try {
-    return parse_recompute(part.value).kind;
+    recipe.recompute = parse_recompute(part.value.substr(0, colon)).kind;
   } catch (const InputError& error) {
     fail(part.all, error.what());
   }
+  if (colon == std::string_view::npos) return;
+  if (recipe.recompute != Recompute::Kind::Full)
+    fail(part.all, "a number of layers goes with full, such as recompute=full:4");
+  recipe.recomputed_layers = number_of({part.all, part.name, part.value.substr(colon + 1)}, 1);
 }
 
 GatheredInputs gathered_of(const WrittenPart& part) {
@@ -176,8 +181,10 @@ const std::vector<PartKind>& part_kinds() {
                "zero1, zero2: weights are gathered during the next forward (gather), or after the update "
                "(none, the default)"),
       {"recompute",
-       {"recompute=selective", "what is computed again in backward: none, selective, full or stage"},
-       [](const WrittenPart& p, Recipe& r) { r.recompute = recompute_of(p); }},
+       {"recompute=selective",
+        "what is computed again in backward: none, selective, full or stage; full:4: the first 4 layers of "
+        "each stage"},
+       read_recompute},
       {"gathered",
        {"gathered=keep",
         "inputs gathered for forward are kept for backward (keep) or gathered again; left out, again "
@@ -300,7 +307,8 @@ std::string Recipe::str() const {
   if (last) parts.push_back(fmt::format("last={}", *last));
   if (!layers.empty()) parts.push_back(fmt::format("layers={}", fmt::join(layers, "-")));
   if (recompute != Recompute::Kind::None)
-    parts.push_back(fmt::format("recompute={}", pipesim::name_of(recompute)));
+    parts.push_back(fmt::format("recompute={}", pipesim::name_of(recompute)) +
+                    (recomputed_layers ? fmt::format(":{}", *recomputed_layers) : ""));
   if (gathered) parts.push_back(fmt::format("gathered={}", pipesim::name_of(*gathered)));
   if (reduction) parts.push_back(fmt::format("reduce={}", pipesim::name_of(*reduction)));
   if (tensor_overlap) parts.emplace_back(*tensor_overlap ? "tp-overlap" : "tp-overlap=never");

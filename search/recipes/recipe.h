@@ -53,6 +53,8 @@ struct Recipe {
   std::int64_t microbatch = 0;     ///< mbs: samples of a microbatch on each copy; 0: not said
   bool sequence_parallel = false;  ///< sp: norms, dropout and residuals divide the sequence over tp
   Recompute::Kind recompute = Recompute::Kind::None;
+  /// recompute=full:4: the first so many layers of each stage alone; nothing: all.
+  std::optional<std::int64_t> recomputed_layers;
   StateSharding state_sharding;  ///< zero1, zero2, zero3: what copies of weights (dp · cp) divide
   /// gathered: what backward reads of inputs that forward gathered; nothing: again under sp and cp.
   std::optional<GatheredInputs> gathered;

@@ -175,6 +175,15 @@ std::optional<std::string> illegal_both_ways(const Recipe& recipe) {
   return std::nullopt;
 }
 
+std::optional<std::string> illegal_recompute(const Recipe& recipe, const std::vector<std::int64_t>& stages) {
+  if (!recipe.recomputed_layers) return std::nullopt;
+  if (recipe.recompute != Recompute::Kind::Full) return "a number of recomputed layers goes with full";
+  const std::int64_t most = *std::ranges::max_element(stages);
+  if (*recipe.recomputed_layers < most) return std::nullopt;
+  return fmt::format("recompute=full:{}: no stage has more than {}; recompute=full computes all again",
+                     *recipe.recomputed_layers, counted(most, "layer"));
+}
+
 std::optional<std::string> illegal_sharding(const Recipe& recipe) {
   const StateSharding& sharding = recipe.state_sharding;
   const std::int64_t copies = recipe.data * recipe.context;
@@ -243,8 +252,9 @@ std::optional<std::string> RecipeModel::illegal(const Recipe& recipe) const {
   if (recipe.ring) {
     if (auto reason = illegal_ring(recipe)) return reason;
   }
-  if (const LayerDivision division = divide_layers(recipe, num_layers_); !division.error.empty())
-    return division.error;
+  const LayerDivision division = divide_layers(recipe, num_layers_);
+  if (!division.error.empty()) return division.error;
+  if (auto reason = illegal_recompute(recipe, division.layers)) return reason;
   if (recipe.recompute == Recompute::Kind::Stage && recipe.pipeline == 1)
     return "recompute=stage needs pp2 or more";
   if (!recipe.schedule.empty() && recipe.pipeline == 1) return "schedule needs pp2 or more";

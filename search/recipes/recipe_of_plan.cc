@@ -146,11 +146,31 @@ class RecipeReader {
   }
 
   void read_recompute(RecognisedRecipe& found) const {
-    if (options_.recompute.kind == Recompute::Kind::Listed) {
-      found.differences.emplace_back("recompute of a list");
-    } else {
-      found.recipe.recompute = options_.recompute.kind;
+    const Recompute& recompute = options_.recompute;
+    if (recompute.kind != Recompute::Kind::Listed) {
+      found.recipe.recompute = recompute.kind;
+      return;
     }
+    const std::int64_t layers = most_again();
+    if (layers == 0 || full_of_first(layers, model_.graph(), options_.pipeline) != recompute) {
+      found.differences.emplace_back("recompute of a list");
+      return;
+    }
+    found.recipe.recompute = Recompute::Kind::Full;
+    const std::vector<std::int64_t> stages = divide_layers(found.recipe, model_.num_layers()).layers;
+    if (stages.empty() || layers < *std::ranges::max_element(stages)) found.recipe.recomputed_layers = layers;
+  }
+
+  // Segments of the stage with most of them.
+  [[nodiscard]] std::int64_t most_again() const {
+    std::map<std::int32_t, std::set<std::int32_t>> segments;  // by stage
+    for (std::size_t i = 0; i < options_.recompute.segment_of.size(); ++i) {
+      const std::int32_t segment = options_.recompute.segment_of[i];
+      if (segment >= 0) segments[options_.pipeline ? options_.pipeline->stage_of[i] : 0].insert(segment);
+    }
+    std::int64_t most = 0;
+    for (const auto& [stage, again] : segments) most = std::max(most, std::ssize(again));
+    return most;
   }
 
   // Of most operators that mix values by attention, or of most other products.

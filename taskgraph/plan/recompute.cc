@@ -145,6 +145,24 @@ std::vector<std::int32_t> recompute_segments(const OperatorGraph& graph, const R
   return segments;
 }
 
+Recompute full_of_first(std::int64_t layers, const OperatorGraph& graph,
+                        const std::optional<Pipeline>& pipeline) {
+  const std::vector<std::int32_t> layer_of = layers_of(graph);
+  std::map<std::int32_t, std::set<std::int32_t>> of_stages;                // layers that run again
+  std::map<std::pair<std::int32_t, std::int32_t>, std::int32_t> segments;  // by stage and layer
+  Recompute recompute{Recompute::Kind::Listed, std::vector<std::int32_t>(layer_of.size(), kNoSegment)};
+  for (std::size_t i = 0; i < layer_of.size(); ++i) {
+    if (layer_of[i] == kNoLayer) continue;
+    const std::int32_t stage = pipeline ? pipeline->stage_of[i] : 0;
+    std::set<std::int32_t>& again = of_stages[stage];
+    if (std::ssize(again) < layers) again.insert(layer_of[i]);
+    if (!again.contains(layer_of[i])) continue;
+    const auto next = static_cast<std::int32_t>(segments.size());
+    recompute.segment_of[i] = segments.try_emplace({stage, layer_of[i]}, next).first->second;
+  }
+  return recompute;
+}
+
 std::optional<std::string> illegal(const OperatorGraph& graph, const Recompute& recompute,
                                    const std::optional<Pipeline>& pipeline) {
   const std::size_t operators = graph.operators().size();

@@ -54,6 +54,11 @@ inline constexpr std::int32_t kNoLayer = -1;
 std::vector<std::int32_t> recompute_segments(const OperatorGraph& graph, const Recompute& recompute,
                                              const std::optional<Pipeline>& pipeline);
 
+/// Full, of the first so many layers of every stage alone: "block" of Megatron-LM, which counts in each chunk
+/// of the model (megatron/core/transformer/transformer_block.py).
+Recompute full_of_first(std::int64_t layers, const OperatorGraph& graph,
+                        const std::optional<Pipeline>& pipeline);
+
 /// Why this recomputation is impossible: nothing to recompute, or a segment over several stages. The pipeline
 /// must be legal.
 std::optional<std::string> illegal(const OperatorGraph& graph, const Recompute& recompute,

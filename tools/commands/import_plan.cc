@@ -221,8 +221,14 @@ std::string best_text(const ImportedRun& run, const JudgedPlan& yours, const std
   const bool faster = best->report.iteration_time < yours.report.iteration_time;
   if (!faster && !yours.report.infeasible) return fmt::format("\nnone {} is faster, {}\n", of, sure);
   const std::string why = faster ? because(yours.parts(), best->parts()) : "which fits into memory";
-  return fmt::format("\nthe best {}, {}\n  {}\n  iteration  {}, {}, {}\n  memory     {}\n", of, sure,
-                     best->recipe.str(), iteration_text(best->report),
+  const RatedRecipe* of_set = ranking.best_of_set ? &*ranking.best_of_set : nullptr;
+  const std::string found =
+      of_set != nullptr ? fmt::format("one beside them takes {} than the best {}, {}, {}",
+                                      change_text(of_set->evaluation.time, ranking.best()->evaluation.time),
+                                      of, of_set->recipe.str(), sure)
+                        : fmt::format("the best {}, {}", of, sure);
+  return fmt::format("\n{}\n  {}\n  iteration  {}, {}, {}\n  memory     {}\n", found, best->recipe.str(),
+                     iteration_text(best->report),
                      change_text(yours.report.iteration_time, best->report.iteration_time), why,
                      memory_text(best->report));
 }

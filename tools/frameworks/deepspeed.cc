@@ -138,6 +138,12 @@ void refuse_deepspeed_splits(const FrameworkPlan& plan, RuleCheck& check) {
                        recipe.state_sharding = {.kind = StateSharding::Kind::Gradients};
                      })};
     });
+  if (r.recomputed_layers)
+    check.refuse([&] {
+      return Refusal{fmt::format("recompute=full:{}", *r.recomputed_layers),
+                     "its checkpoints are of all layers",
+                     amend_recipe([](Recipe& recipe) { recipe.recomputed_layers.reset(); })};
+    });
   if (r.recompute == Recompute::Kind::Selective || r.recompute == Recompute::Kind::Stage)
     check.refuse([&] {
       return Refusal{fmt::format("recompute={}", name_of(r.recompute)), "whole layers are computed again",

@@ -91,8 +91,8 @@ const FrameworkVersion& version_named(const Framework& framework, std::string_vi
 /// "0.12, 0.13, main".
 std::string version_names(const Framework& framework);
 
-/// "Megatron-LM can't run WHAT: REASONS", or "Megatron-LM core 0.12 can't run …; Megatron-LM core 0.13 can" where
-/// a later version than the plan's runs it.
+/// "Megatron-LM can't run WHAT: REASONS", or "Megatron-LM core 0.12 can't run …; Megatron-LM core 0.13 can"
+/// where a later version than the plan's runs it.
 std::string cant_run_text(const Framework& framework, const FrameworkPlan& plan, const std::string& what,
                           const std::string& reasons);
 

@@ -271,8 +271,8 @@ void write_megatron_batch(const FrameworkPlan& plan, MegatronWriter& w) {
   }
   if (plan.recipe.recompute == Recompute::Kind::Full) {
     w.add("--recompute-granularity", "full");
-    w.add("--recompute-method", "uniform");
-    w.add("--recompute-num-layers", 1);
+    w.add("--recompute-method", plan.recipe.recomputed_layers ? "block" : "uniform");
+    w.add("--recompute-num-layers", plan.recipe.recomputed_layers.value_or(1));
   }
 }
 

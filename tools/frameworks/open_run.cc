@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "search/recipe_planner/refine_recipe.h"
 #include "sim/base/errors.h"
 #include "tools/inputs/model_and_topology.h"
 #include "tools/inputs/recipe_run.h"
@@ -132,7 +133,7 @@ RecipeRanking rank_run(const OpenRun& run, const std::function<bool(const Rankin
       .graph_of = [&](const ModelShape& shape) { return open_model(with_shape(text, graph, shape)); },
       .takes_batch = {},
       .threads = run.threads};
-  return rank_recipes(request, go_on);
+  return run.refines ? rank_and_refine(request, go_on) : rank_recipes(request, go_on);
 }
 
 }  // namespace pipesim

@@ -22,6 +22,7 @@ struct OpenRun {
   RecipeFilter filter = {};  ///< its rules also say how tokens go to experts
   int threads = 1;
   bool runtime_is_asked = false;  ///< it overlaps as it says, whatever recipes say
+  bool refines = true;            ///< rank_run() goes on to recipes beside the set, see refine_ranking()
 };
 
 /// What the framework is asked of a model, without a recipe. InputError when this version runs no such model,

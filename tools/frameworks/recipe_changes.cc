@@ -11,7 +11,8 @@ namespace {
 // Collects recipes near one.
 class Neighbours {
  public:
-  Neighbours(const Framework& framework, const Recipe& recipe) : framework_(framework), recipe_(recipe) {}
+  Neighbours(const Framework& framework, const Recipe& recipe, std::int64_t layers)
+      : framework_(framework), recipe_(recipe), layers_(layers) {}
 
   std::vector<Recipe> all() {
     change_recompute();
@@ -37,7 +38,14 @@ class Neighbours {
 
   void change_recompute() {
     for (const auto kind : {Recompute::Kind::None, Recompute::Kind::Selective, Recompute::Kind::Full})
-      change([&](Recipe& r) { r.recompute = kind; });
+      change([&](Recipe& r) { r.recompute = kind, r.recomputed_layers.reset(); });
+    // Of as many layers as a stage has, half and a quarter.
+    const std::vector<std::int64_t> stages = divide_layers(recipe_, layers_).layers;
+    const std::int64_t most = stages.empty() ? 0 : *std::ranges::max_element(stages);
+    for (const std::int64_t layers : {most / 2, most / 4}) {
+      if (layers > 0)
+        change([&](Recipe& r) { r.recompute = Recompute::Kind::Full, r.recomputed_layers = layers; });
+    }
   }
   void change_sharding() {
     for (const StateSharding& usual : framework_.usual.shardings) {
@@ -113,6 +121,7 @@ class Neighbours {
 
   const Framework& framework_;
   const Recipe& recipe_;
+  std::int64_t layers_;  // of the model
   std::vector<Recipe> found_;
 };
 
@@ -121,7 +130,7 @@ class Neighbours {
 std::vector<RecipeChange> recipe_changes(const Framework& framework, const FrameworkPlan& plan,
                                          const RecipeModel& model) {
   std::vector<RecipeChange> changes;
-  for (Recipe& recipe : Neighbours(framework, plan.recipe).all()) {
+  for (Recipe& recipe : Neighbours(framework, plan.recipe, plan.sizes.layers).all()) {
     if (model.illegal(recipe) || plan.samples % (recipe.data * recipe.microbatch) != 0) continue;
     FrameworkPlan changed = plan;
     changed.recipe = std::move(recipe);

@@ -215,6 +215,12 @@ void refuse_torchtitan_splits(const FrameworkPlan& plan, RuleCheck& check) {
                      "with expert parallelism an expert is whole on its device",
                      amend_recipe([](Recipe& recipe) { recipe.expert_tensor = 1; })};
     });
+  if (r.recomputed_layers)
+    check.refuse([&] {
+      return Refusal{fmt::format("recompute=full:{}", *r.recomputed_layers),
+                     "activation_checkpoint.mode full computes all layers again",
+                     amend_recipe([](Recipe& recipe) { recipe.recomputed_layers.reset(); })};
+    });
   if (r.recompute == Recompute::Kind::Selective || r.recompute == Recompute::Kind::Stage)
     check.refuse([&] {
       return Refusal{fmt::format("recompute={}", name_of(r.recompute)),

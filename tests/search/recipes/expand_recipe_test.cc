@@ -215,6 +215,9 @@ TEST(ExpandRecipe, SaysWhyNotAndWhatWouldBePossible) {
               HasSubstr("sp divides the sequence over tp, and there is no tp; the nearest that "
                         "is possible: dp8,mbs1"));
   EXPECT_THAT(message(kSmallGpt, "recompute=stage"), HasSubstr("recompute=stage needs pp2 or more"));
+  EXPECT_THAT(message(kSmallGpt, "pp2,recompute=full:2"),
+              HasSubstr("recompute=full:2: no stage has more than 2 layers; recompute=full computes all "
+                        "again"));
   EXPECT_THAT(message("lenet:batch=", "recompute=selective"),
               HasSubstr("recompute=selective runs attention again, and model"));
   EXPECT_EQ(message(kSmallGpt, "zero1,shard=3"),

@@ -41,6 +41,8 @@ inline Recipe random_recipe(const RecipeModel& model, std::int64_t devices, Rng&
     constexpr std::array kinds{Recompute::Kind::None, Recompute::Kind::Selective, Recompute::Kind::Full,
                                Recompute::Kind::Stage};
     r.recompute = kinds[rng.below(kinds.size())];
+    if (r.recompute == Recompute::Kind::Full && rng.below(2) == 0)
+      r.recomputed_layers = static_cast<std::int64_t>(1 + rng.below(2));
     r.state_sharding = random_state_sharding(rng);
     if (rng.below(4) == 0) r.gathered = rng.below(2) == 0 ? GatheredInputs::Keep : GatheredInputs::Again;
     if (rng.below(4) == 0) r.reduction = GradientReduction::Overlapped;

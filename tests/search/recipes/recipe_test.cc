@@ -30,10 +30,10 @@ TEST(Recipe, ReadsWhatPeopleWrite) {
 }
 
 TEST(Recipe, IsWrittenAsItIsRead) {
-  for (const char* text :
-       {"tp8,pp4,vpp2,cp2,dp16,sp,mbs1,first=3,last=0,recompute=full,schedule=gpipe", "dp1", "tp2",
-        "tp4,dp8,ep16,etp2", "dp8,ep8", "cp8,ulysses=2,ring,dp1", "pp2,order=pp-tp-cp-ep-dp",
-        "pp4,layers=3-4-4-12", "pp4,schedule=zb-v", "pp4,vpp1,schedule=zb-v", "pp4,vpp4,schedule=zb-v"}) {
+  for (const char* text : {"tp8,pp4,vpp2,cp2,dp16,sp,mbs1,first=3,last=0,recompute=full,schedule=gpipe",
+                           "dp1", "tp2", "tp4,dp8,ep16,etp2", "dp8,ep8", "cp8,ulysses=2,ring,dp1",
+                           "pp2,order=pp-tp-cp-ep-dp", "pp4,layers=3-4-4-12", "pp4,recompute=full:3",
+                           "pp4,schedule=zb-v", "pp4,vpp1,schedule=zb-v", "pp4,vpp4,schedule=zb-v"}) {
     const Recipe r = parse_recipe(text);
     EXPECT_EQ(r.str(), text);
     EXPECT_EQ(parse_recipe(r.str()), r);
@@ -117,6 +117,10 @@ TEST(Recipe, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(message("tp8,tp=4"), "recipe: \"tp=4\": tp stands there twice");
   EXPECT_EQ(message("gathered=no"), "recipe: \"gathered=no\": gathered inputs \"no\", allowed: keep, again");
   EXPECT_EQ(message("sp2"), "recipe: \"sp2\": allowed: sp, without a value");
+  EXPECT_EQ(message("recompute=selective:2"),
+            "recipe: \"recompute=selective:2\": a number of layers goes with full, such as recompute=full:4");
+  EXPECT_EQ(message("recompute=full:0"),
+            "recipe: \"recompute=full:0\": allowed: recompute with a number from 1 to 1048576");
   EXPECT_EQ(message("recompute=ful"),
             "recipe: \"recompute=ful\": recompute \"ful\": unknown (did you mean \"full\"?), allowed: none, "
             "selective, "

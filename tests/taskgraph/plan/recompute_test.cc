@@ -112,6 +112,37 @@ TEST(RecomputeSegments, OfSelectiveAreAttentionOperators) {
   EXPECT_THAT(names_again(graph, {Kind::Selective, {}}), ElementsAre("layer1.attention", "layer2.attention"));
 }
 
+// Each more layer frees what it makes and runs it again; all of them are what Full does.
+TEST(RecomputeSegments, OfTheFirstLayersGrowWithTheirNumber) {
+  const OperatorGraph graph =
+      make_zoo_model("gpt:layers=4,hidden=32,heads=4,vocab=64,sequence=16,positions=16,dropout=0,batch=2");
+  const std::vector<std::int32_t> layers = layers_of(graph);
+  std::vector<std::int32_t> stage_of;
+  for (std::size_t i = 0, stage = 0; i < layers.size(); ++i) {
+    if (layers[i] == 2) stage = 1;
+    stage_of.push_back(static_cast<std::int32_t>(stage));
+  }
+  for (const std::optional<Pipeline>& pipeline :
+       {std::optional<Pipeline>(), std::optional(Pipeline{"1f1b", stage_of})}) {
+    const std::int64_t most = pipeline ? 2 : 4;
+    EXPECT_THAT(names_again(graph, full_of_first(0, graph, pipeline), pipeline), IsEmpty());
+    std::size_t before = 0;
+    for (std::int64_t n = 1; n <= most; ++n) {
+      const Recompute recompute = full_of_first(n, graph, pipeline);
+      EXPECT_EQ(illegal(graph, recompute, pipeline), std::nullopt);
+      for (std::size_t i = 0; i < layers.size(); ++i) {
+        const bool again = layers[i] != kNoLayer && layers[i] % most < n;
+        EXPECT_EQ(recompute.segment_of[i] >= 0, again) << n << " " << graph.operators()[i].name;
+      }
+      const std::size_t now = names_again(graph, recompute, pipeline).size();
+      EXPECT_GT(now, before);
+      before = now;
+    }
+    EXPECT_EQ(full_of_first(most, graph, pipeline).segment_of,
+              recompute_segments(graph, {Kind::Full, {}}, pipeline));
+  }
+}
+
 TEST(RecomputeNames, AreReadAndRefused) {
   for (const std::string& name : recompute_names()) EXPECT_EQ(name_of(parse_recompute(name).kind), name);
   EXPECT_EQ(refusal([] { (void)parse_recompute("ful"); }),

@@ -53,7 +53,9 @@ TEST(Frameworks, RanksAsSimulatingAllOfTheirRecipes) {
         if (rated.evaluation.feasible()) best = std::min(best, rated.evaluation.time);
       });
       EXPECT_GT(number, 20);
-      const RecipeRanking ranking = rank_run(open, [](const RankingProgress&) { return true; });
+      OpenRun of_set = open;
+      of_set.refines = false;
+      const RecipeRanking ranking = rank_run(of_set, [](const RankingProgress&) { return true; });
       EXPECT_EQ(ranking.recipes, number);
       ASSERT_NE(ranking.best(), nullptr);
       EXPECT_TRUE(ranking.proven());
@@ -273,34 +275,70 @@ TEST(Frameworks, SayHowTheyCount) {
                         "of bfloat16\n"));
 }
 
-// A search's plan is exported, and read back as the same plan.
+// One of these, by chance.
+template <std::size_t N>
+std::string any_of(const std::array<const char*, N>& choices, Rng& rng) {
+  return choices[rng.below(N)];
+}
+
+// The plan of a random search is exported for the version that it was searched for, and Megatron-LM's
+// script reads back as the same plan, with the same time. PIPESIM_SEARCHES=1000 does more of them.
 TEST(Frameworks, ExportWhatIsSearchedForThem) {
+  constexpr std::array models{"llama3-8b:layers=4", "mixtral-8x7b:layers=2", "qwen3-8b:layers=3",
+                              "gpt3-1.3b:layers=6,vocab=50304,dtype=bfloat16",
+                              "deepseek-v3:layers=4,experts=16"};
+  constexpr std::array systems{"dgx-h100:1", "dgx-h100:gpus=4", "dgx-a100:1", "dgx-h100:2"};
+  constexpr std::array batches{"16", "32", "48", "64"};
+  constexpr std::array conditions{"mbs=1,2", "pp=1,2,4", "tp=1,2", "zero=0,1", "recompute=none,full",
+                                  "sp=on"};
+  const char* more = std::getenv("PIPESIM_SEARCHES");
   const TemporaryFolder folder;
   const std::string plan = folder.path("plan.json"), back = folder.path("back.json"),
                     out = folder.path("run");
-  for (const char* model :
-       {"llama3-8b:layers=4", "mixtral-8x7b:layers=2", "gpt3-1.3b:layers=4,vocab=50304,dtype=bfloat16"}) {
-    for (const Framework& framework : frameworks()) {
-      SCOPED_TRACE(std::string(framework.name) + " " + model);
-      const Outcome found = pipesim_run({"search", "--for", std::string(framework.name), "--model", model,
-                                         "--topology", "dgx-h100:1", "--batch", "32", "-o", plan});
-      EXPECT_EQ(found.status, 0) << found.err;
-      std::vector<std::string> words{"export", "--plan", plan,     "--to", std::string(framework.name),
-                                     "-o",     out,      "--force"};
-      if (framework.name == "torchtitan") words.insert(words.end(), {"--base", "my.models:mine"});
-      const Outcome exported = pipesim_run(words);
-      EXPECT_EQ(exported.status, 0) << exported.err;
-      if (framework.name != "megatron") continue;
-      EXPECT_EQ(pipesim_run({"import", "plan", out + "/megatron.args", "--topology", "dgx-h100:1",
-                             "--seconds", "0", "-o", back})
-                    .status,
-                0);
-      const nlohmann::json was = nlohmann::json::parse(read_file(plan)),
-                           is = nlohmann::json::parse(read_file(back));
-      for (const char* key : {"recipe", "runtime", "configs", "global_batch"})
-        EXPECT_EQ(was.value(key, nlohmann::json()), is.value(key, nlohmann::json())) << key;
+  std::int64_t exported = 0;
+  for_each_seed(more != nullptr ? std::stoull(more) : 16, [&](Rng& rng) {
+    const Framework& framework = frameworks()[rng.below(frameworks().size())];
+    const FrameworkVersion& version = framework.versions()[rng.below(framework.versions().size())];
+    const std::string name = fmt::format("{}:{}", framework.name, version.name);
+    const std::string model = any_of(models, rng), system = any_of(systems, rng);
+    std::vector<std::string> search{"search",    "--for",   name,
+                                    "--model",   model,     "--topology",
+                                    system,      "--batch", any_of(batches, rng),
+                                    "-o",        plan,      "--json",
+                                    "--seconds", "5"};
+    if (rng.below(2) == 0) search.insert(search.end(), {"--only", any_of(conditions, rng)});
+    if (rng.below(3) == 0)
+      search.insert(search.end(), {"--memory-margin", any_of(std::array{"40GB", "60GB"}, rng)});
+    SCOPED_TRACE(fmt::format("pipesim {}", fmt::join(search, " ")));
+    const Outcome found = pipesim_run(search);
+    if (found.status != 0) {  // nothing fits, or this version does not run the model
+      EXPECT_FALSE(found.err.empty());
+      return;
     }
-  }
+    const nlohmann::json told = nlohmann::json::parse(found.out);
+    std::vector<std::string> words{"export", "--plan", plan, "--to", name, "-o", out, "--force"};
+    if (name == "torchtitan:main") words.insert(words.end(), {"--base", "my.models:mine"});
+    const Outcome written = pipesim_run(words);
+    PlanOptions options;
+    options.optimizer = Optimizer::Adam;
+    FrameworkPlan question =
+        framework_question(framework, version, model, 32, options, make_topology(system));
+    if (name == "torchtitan:main") question.base = "my.models:mine";
+    EXPECT_EQ(written.status == 0, framework.exports_model(question)) << written.err;
+    if (written.status != 0) return;  // this version can't say the model
+    ++exported;
+    if (framework.name != "megatron") return;
+    const Outcome read = pipesim_run(
+        {"import", "plan", out + "/launch.sh", "--topology", system, "--seconds", "0", "-o", back, "--json"});
+    EXPECT_EQ(read.status, 0) << read.err;
+    const nlohmann::json was = nlohmann::json::parse(read_file(plan)),
+                         is = nlohmann::json::parse(read_file(back));
+    for (const char* key : {"recipe", "runtime", "configs", "global_batch"})
+      EXPECT_EQ(was.value(key, nlohmann::json()), is.value(key, nlohmann::json())) << key;
+    EXPECT_EQ(nlohmann::json::parse(read.out).at("yours").at("iteration_time_s"),
+              told.at("iteration_time_s"));
+  });
+  EXPECT_GT(exported, 4);
 }
 
 TEST(RecipeChanges, AreToldInArguments) {

@@ -54,6 +54,10 @@ std::string to_text(const RecipeRanking& ranking) {
         fmt::format("{} recipes: {} need more memory than there is, {} simulated, {} left for lack of time\n",
                     with_separators(ranking.recipes), with_separators(ranking.too_large),
                     with_separators(ranking.simulated()), with_separators(ranking.left));
+  if (ranking.refined > 0)
+    text += fmt::format(
+        "{} beside them simulated, with layers moved, some of them computed again, or another microbatch\n",
+        with_separators(ranking.refined));
   text += table_of(best_of(ranking));
   const std::vector<RatedRecipe> front = ranking.pareto_front();
   if (front.size() > 1) {
@@ -70,6 +74,8 @@ Json json_of(const RecipeRanking& ranking) {
             {"not_possible", ranking.not_possible},
             {"simulated", ranking.simulated()},
             {"left", ranking.left},
+            {"refined", ranking.refined},
+            {"best_of_set", ranking.best_of_set ? rows_of({*ranking.best_of_set}).front() : Json()},
             {"least_time_left_s", nullptr},
             {"best", rows_of(best_of(ranking))},
             {"pareto_front", rows_of(ranking.pareto_front())}};

@@ -446,9 +446,10 @@ class RunReader {
     recipe().recompute = Recompute::Kind::Full;
     const std::string method = file_.text("--recompute-method").value_or("uniform");
     const std::int64_t number = file_.count("--recompute-num-layers").value_or(1);
-    if (method == "block" && number < sizes_.layers / recipe().pipeline)
-      leave_out("--recompute-method",
-                fmt::format("block: all layers are computed again, not {} of a stage", number));
+    if (method == "block") {
+      const std::vector<std::int64_t> stages = divide_layers(recipe(), sizes_.layers).layers;
+      if (stages.empty() || number < *std::ranges::max_element(stages)) recipe().recomputed_layers = number;
+    }
     if (method == "uniform" && number > 1)
       leave_out("--recompute-num-layers",
                 fmt::format("{}: the input of each layer is kept, not of each {}", number, number));
