@@ -177,12 +177,15 @@ void say_version(const ExportRun& run, std::ostream& err) {
                      run.version.title, run.version.source, run.framework.name, version_names(run.framework));
 }
 
-// The frameworks whose models are code of their own.
-void say_balance(const ExportRun& run, const FrameworkPlan& plan, std::ostream& err) {
-  if (run.framework.name == "megatron" || !plan.sizes.experts || plan.sizes.experts->balance_loss == 0)
-    return;
-  err << fmt::format("pipesim: {}: left out is balance_loss={}, which {}'s own code chooses\n", run.file,
-                     plan.sizes.experts->balance_loss, run.framework.title);
+// The models of some frameworks are code of their own.
+void say_own_choices(const ExportRun& run, const FrameworkPlan& plan, std::ostream& err) {
+  const auto leave_out = [&](const char* option, double value) {
+    err << fmt::format("pipesim: {}: left out is {}={}, which {}'s own code chooses\n", run.file, option,
+                       value, run.framework.title);
+  };
+  if (run.framework.name == "torchtitan") leave_out("init_deviation", plan.sizes.init_deviation);
+  if (run.framework.name != "megatron" && plan.sizes.experts && plan.sizes.experts->balance_loss > 0)
+    leave_out("balance_loss", plan.sizes.experts->balance_loss);
 }
 
 // How the plan's model may be split on its topology, for solvers of the intra-operator problem.
@@ -248,7 +251,7 @@ int run_export(const Arguments& arguments, Streams& streams) {
   write_export(run.folder, files);
   say_version(run, streams.err);
   warn_of_dispatch(run, read.plan, streams.err);
-  say_balance(run, read.plan, streams.err);
+  say_own_choices(run, read.plan, streams.err);
   for (const std::string& option : options_left_out(run.plan.model))
     streams.err << fmt::format("pipesim: {}: left out is {}, which belongs to the model's own code\n",
                                run.file, option);

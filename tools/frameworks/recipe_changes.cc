@@ -21,6 +21,7 @@ class Neighbours {
     change_microbatch();
     change_chunks();
     change_degrees();
+    change_context();
     change_experts();
     return std::move(found_);
   }
@@ -112,6 +113,12 @@ class Neighbours {
         r.ring = r.ring && r.context > 1;
       });
     }
+  }
+  void change_context() {
+    if (recipe_.context == 1) return;
+    change([](Recipe& r) { r.ring = false, r.ulysses = 1; });
+    change([](Recipe& r) { r.ring = true, r.ulysses = 1; });
+    change([](Recipe& r) { r.ring = false, r.ulysses = r.context; });
   }
   void change_experts() {
     change([](Recipe& r) { r.expert *= 2; });

@@ -14,8 +14,9 @@ struct RecipeChange {
 };
 
 /// All recipes one choice away from the plan's that the framework runs and that suit the model: another
-/// recomputation (of half or a quarter of the layers, too), sharding, overlap, microbatch or number of chunks, or twice or half of a degree in exchange
-/// for copies, or of tp in exchange for pp.
+/// recomputation (of half or a quarter of the layers, too), sharding, overlap, microbatch or number of
+/// chunks, what attention exchanges along cp, or twice or half of a degree in exchange for copies, or of tp
+/// in exchange for pp.
 std::vector<RecipeChange> recipe_changes(const Framework& framework, const FrameworkPlan& plan,
                                          const RecipeModel& model);
 
