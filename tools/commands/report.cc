@@ -12,6 +12,7 @@
 #include "sim/base/files.h"
 #include "sim/base/suggest.h"
 #include "tools/cli/command.h"
+#include "tools/commands/options/framework_options.h"
 #include "tools/commands/options/shared_options.h"
 #include "tools/commands/options/subject_options.h"
 #include "tools/reports/page/plan_page.h"
@@ -31,6 +32,7 @@ std::vector<Option> options_beside_plans() {
   options.push_back(memory_margin_option());
   options.push_back(calibration_option());
   options.push_back(runtime_option());
+  options.push_back(for_option());
   return options;
 }
 
@@ -50,7 +52,7 @@ ReportPart part_of_input(const ReportInput& input, const Arguments& a, std::int6
   };
   if (const auto* plan = std::get_if<PlanInput>(&input)) {
     const Subject subject = subject_of("report", a.with_default("plan", plan->file), err);
-    return made(plan_page(plan->file, subject, most_tasks));
+    return made(plan_page(plan->file, subject, most_tasks, flops_counting_of(framework_of(a))));
   }
   if (const auto* course = std::get_if<SearchCourse>(&input)) return made(*course);
   if (const auto* measured = std::get_if<MeasuredPage>(&input)) return made(*measured);

@@ -168,13 +168,14 @@ std::size_t steps_of_memory(const SimulatedPart& part) {
 
 }  // namespace
 
-PlanPage plan_page(const std::string& name, const Subject& s, std::int64_t most_tasks) {
+PlanPage plan_page(const std::string& name, const Subject& s, std::int64_t most_tasks,
+                   const FlopsCounting& counting) {
   const CostModel costs(s.topology, pointer_to(s.calibration), s.plan.runtime);
   Evaluator evaluator(s.graph, costs, s.plan.options);
   const BoundStrategy strategy = evaluator.contents().bind(s.plan.strategy);
-  PlanReport report = report_plan(evaluator, strategy);
+  PlanReport report = report_plan(evaluator, strategy, counting);
   if (!evaluator.part().is_all() && num_tasks_of_all(evaluator.part()) <= most_tasks)
-    report = report_plan_in_full(evaluator, strategy);
+    report = report_plan_in_full(evaluator, strategy, counting);
   const SimulatedPart part = evaluator.part();
   constexpr std::size_t kStrip = 160, kNodes = 4;
   PlanPage page;

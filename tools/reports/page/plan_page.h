@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "costmodel/training_work.h"
 #include "tools/inputs/subject.h"
 #include "tools/reports/page/memory_curves.h"
 #include "tools/reports/page/page_table.h"
@@ -30,8 +31,9 @@ struct PlanPage {
 
 /// Simulates the plan. Where all devices and microbatches have at most `most_tasks` tasks, all are drawn. Of
 /// larger plans those are drawn that stand for the others: one device of each kind, and the microbatches
-/// that prove the others' times (search/simulated_part.h).
-PlanPage plan_page(const std::string& name, const Subject& subject, std::int64_t most_tasks);
+/// that prove the others' times (search/simulated_part.h). MFU counts FLOPs as `counting` says.
+PlanPage plan_page(const std::string& name, const Subject& subject, std::int64_t most_tasks,
+                   const FlopsCounting& counting = {});
 
 /// An element of "parts" in docs/reports.md, of kind "plan".
 nlohmann::ordered_json json_of(const PlanPage& page);
