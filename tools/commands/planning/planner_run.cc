@@ -136,15 +136,17 @@ PlannerRun planner_run_of(const Arguments& a) {
           std::move(base_runtime)};
 }
 
-Runtime runtime_of_plan(const PlannerRun& run, const PlannedPipeline& planned) {
-  if (run.runtime_is_asked || !planned.recipes || planned.recipes->best() == nullptr) return run.runtime;
+const Recipe* recipe_of_plan(const PlannerRun& run, const PlannedPipeline& planned) {
+  if (!planned.recipes || planned.recipes->best() == nullptr) return nullptr;
   const Recipe& best = planned.recipes->best()->recipe;
-  if (planned.graph.batch() != best.data * best.microbatch) return run.runtime;
+  if (planned.graph.batch() != best.data * best.microbatch) return nullptr;
   const RecipeModel model(planned.graph);
   const RecipeStrategy made = expand_recipe(best, model, run.topology);
-  return made.strategy == planned.strategy && made.pipeline == planned.options.pipeline
-             ? with_policies(run.base_runtime, best)
-             : run.runtime;
+  return made.strategy == planned.strategy && made.pipeline == planned.options.pipeline ? &best : nullptr;
+}
+
+Runtime runtime_of_plan(const PlannerRun& run, const Recipe* recipe) {
+  return run.runtime_is_asked || recipe == nullptr ? run.runtime : with_policies(run.base_runtime, *recipe);
 }
 
 PlannedPipeline propose_in_time(const PlanRequest& request, const PlannerRun& run, const Deadline& until) {

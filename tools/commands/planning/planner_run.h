@@ -37,9 +37,12 @@ struct PlannerRun {
 /// fit together; InputError where a file, the model or the topology is at fault.
 PlannerRun planner_run_of(const Arguments& arguments);
 
-/// What runs the planner's plan: where that is the best recipe, the runtime with that recipe's policies; the
-/// runtime of the search overlaps what any of them does.
-Runtime runtime_of_plan(const PlannerRun& run, const PlannedPipeline& planned);
+/// The best recipe of a ranking where the planner's plan is that recipe's; else nullptr. `planned` must
+/// outlive it.
+const Recipe* recipe_of_plan(const PlannerRun& run, const PlannedPipeline& planned);
+/// What runs such a plan: the runtime with that recipe's policies; the runtime of the search overlaps what
+/// any of them does.
+Runtime runtime_of_plan(const PlannerRun& run, const Recipe* recipe);
 
 /// `run` must outlive it.
 PlanRequest request_of(const PlannerRun& run, const CostModel& costs);

@@ -279,7 +279,8 @@ int plan_and_report(const PlannerRun& run, SearchTime time, PeerProcesses* peers
             planned.seed,
             planned.strategy};
   if (const auto reason = illegal(graph, plan.strategy, plan.options, topology)) throw InputError(*reason);
-  plan.runtime = runtime_of_plan(run, planned);
+  const Recipe* recipe = recipe_of_plan(run, planned);
+  plan.runtime = runtime_of_plan(run, recipe);
   const CostModel costs_of_plan(topology, pointer_to(calibration), plan.runtime);
 
   std::vector<FrameworkRow> rows;
@@ -294,7 +295,7 @@ int plan_and_report(const PlannerRun& run, SearchTime time, PeerProcesses* peers
   const BoundStrategy strategy = evaluator.contents().bind(plan.strategy);
   const PlanReport report =
       report_in_time(evaluator, strategy, planned.scored, flops_counting_of(run.framework));
-  plan.recipe = report.recipe;
+  plan.recipe = report.recipe.empty() && recipe != nullptr ? recipe->str() : report.recipe;
   constexpr std::size_t kStrip = 96, kConfigs = 12;
   std::optional<PipelineReport> pipeline;
   if (report.in_full) pipeline = report_pipeline(evaluator, strategy, report.memory, kStrip);

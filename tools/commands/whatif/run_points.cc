@@ -137,7 +137,7 @@ Subject PointRunner::planned(const Arguments& point) const {
   plan.options = found.options;
   plan.found_by = run.algorithm();
   plan.strategy = std::move(found.strategy);
-  plan.runtime = runtime_of_plan(run, found);
+  plan.runtime = runtime_of_plan(run, recipe_of_plan(run, found));
   if (has_recipes(found.graph)) {
     const RecipeModel model(found.graph);
     RecognisedRecipe recognised = recipe_of(plan.strategy, plan.options, model, run.topology);
