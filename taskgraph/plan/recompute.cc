@@ -73,6 +73,12 @@ std::string_view name_of(Recompute::Kind kind) {
   throw InternalError("a list of operators to recompute has no name");
 }
 
+std::string in_words(const Recompute& recompute) {
+  if (recompute.kind != Recompute::Kind::Listed) return std::string(name_of(recompute.kind));
+  const auto again = std::ranges::count_if(recompute.segment_of, [](std::int32_t s) { return s >= 0; });
+  return "of " + counted(again, "operator");
+}
+
 std::vector<std::string> recompute_names() {
   std::vector<std::string> names;
   for (const auto& [kind, name] : kRecomputeNames) names.emplace_back(name);

@@ -37,6 +37,8 @@ struct Recompute {
 
 /// "none", "selective", "full", "stage"; Listed has no name.
 std::string_view name_of(Recompute::Kind kind);
+/// The name, or "of 120 operators" of a list.
+std::string in_words(const Recompute& recompute);
 /// Names of kinds that need no list.
 std::vector<std::string> recompute_names();
 /// InputError with those that are allowed.

@@ -67,7 +67,7 @@ std::string stages_in_words(const ReasonedPlan& plan) {
 
 std::string recompute_in_words(const Recompute& recompute) {
   return recompute.kind == Recompute::Kind::None ? "no recompute"
-                                                 : fmt::format("recompute {}", name_of(recompute.kind));
+                                                 : fmt::format("recompute {}", in_words(recompute));
 }
 
 std::string whole_in_words(const ReasonedPlan& before, const ReasonedPlan& after) {

@@ -398,9 +398,7 @@ std::string batch_text(const OperatorGraph& graph, const PlanOptions& options) {
     text += fmt::format(" in {} microbatches of {}", options.microbatches, graph.batch());
   const Recompute& recompute = options.recompute;
   if (recompute.kind == Recompute::Kind::None) return text;
-  return text + (recompute.kind == Recompute::Kind::Listed
-                     ? ", recompute of a list"
-                     : fmt::format(", recompute {}", name_of(recompute.kind)));
+  return fmt::format("{}, recompute {}", text, in_words(recompute));
 }
 
 }  // namespace pipesim
