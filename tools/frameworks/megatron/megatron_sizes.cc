@@ -435,7 +435,8 @@ bool starts(const MegatronFile& file, std::string_view program) {
 }  // namespace
 
 bool is_bert(const MegatronFile& file) {
-  static constexpr std::array<std::string_view, 5> kTasks{"MNLI", "QQP", "RACE", "CoLA", "STS-B"};
+  static constexpr std::array<std::string_view, 11> kTasks{"MNLI", "QQP",  "RACE",  "CoLA", "STS-B", "QNLI",
+                                                           "RTE",  "MRPC", "SST-2", "WNLI", "SNLI"};
   const std::string task = file.text("--task").value_or("");
   if (file.program() == "main.py") return std::ranges::find(kTasks, task) != kTasks.end();
   if (!file.program().empty()) return starts(file, "bert");
