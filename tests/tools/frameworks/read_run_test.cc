@@ -22,7 +22,8 @@ std::string refused_file(const std::string& name, const std::string& text) {
 }
 
 constexpr const char* kAllowedRuns =
-    ", which is not read, allowed: a run of Megatron-LM, torchtitan or DeepSpeed, as a script that starts it "
+    ", which is not read, allowed: a run of Megatron-LM, Megatron-Bridge, torchtitan or DeepSpeed, as a "
+    "script that starts it "
     "or its "
     "configuration";
 
@@ -59,6 +60,11 @@ TEST(ReadRun, SaysWhatIsNeeded) {
             "ds.json: is a configuration of DeepSpeed, which has no sizes of a model, allowed: the script "
             "that starts "
             "the run with --deepspeed_config ds.json");
+  EXPECT_EQ(refused_file("launch.sh",
+                         "deepspeed \"${@:?is your program}\" --deepspeed --deepspeed_config ds.json\n"),
+            "launch.sh: starts a program with DeepSpeed that it does not name, allowed: a script that calls "
+            "it with one, "
+            "as sh launch.sh pretrain_gpt.py --num-layers 32 …");
   EXPECT_EQ(refused_file("a.json", "{\"lr\": 8}"),
             "a.json: is JSON, allowed: arguments of Megatron-LM, or a script that has them");
 }

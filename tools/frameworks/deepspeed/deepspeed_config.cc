@@ -22,7 +22,7 @@ using Effect = KnownSettings::Effect;
 constexpr KnownSettings kDeepspeedKeys[] = {
     {Effect::Used,
      "train_batch_size train_micro_batch_size_per_gpu gradient_accumulation_steps zero_optimization.stage "
-     "zero_optimization.mics_shard_size bf16.enabled bfloat16.enabled fp16.enabled "
+     "zero_optimization.mics_shard_size communication_data_type bf16.enabled bfloat16.enabled fp16.enabled "
      "data_types.grad_accum_dtype "
      "optimizer.type optimizer.params.momentum tensor_parallel.autotp_size sequence_parallel_size "
      "pipeline.stages pipeline.activation_checkpoint_interval expert_parallel.enabled "
@@ -203,6 +203,11 @@ std::optional<DeepspeedConfig> read_deepspeed_config(std::string_view text, cons
       settings.fail("data_types.grad_accum_dtype",
                     fmt::format("found \"{}\", allowed: fp32, fp16, bf16", *sums));
   }
+  const auto travels = settings.text("communication_data_type");
+  if (travels && travels != settings.text("data_types.grad_accum_dtype"))
+    config.left_out.push_back(name +
+                              ": communication_data_type: gradients travel in the type in which they are "
+                              "summed up");
   read_optimizer(settings, config);
   return config;
 }

@@ -171,6 +171,13 @@ MegatronFile MegatronFile::parse(std::string_view text, const std::string& sourc
   return file;
 }
 
+MegatronFile MegatronFile::of_words(const std::vector<ShellWord>& words, const std::string& source) {
+  MegatronFile file;
+  file.source_ = source;
+  file.read_words(words, file.given_);
+  return file;
+}
+
 MegatronFile MegatronFile::load(const std::string& path, const ShellMachine& machine) {
   return parse(read_file(path), path, machine);
 }

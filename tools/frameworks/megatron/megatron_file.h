@@ -20,6 +20,8 @@ class MegatronFile {
   /// `machine`: what scripts are told of the devices that they will run on.
   static MegatronFile parse(std::string_view text, const std::string& source,
                             const ShellMachine& machine = {});
+  /// Of arguments that another form of file stands for, each with its place.
+  static MegatronFile of_words(const std::vector<ShellWord>& words, const std::string& source);
   static MegatronFile load(const std::string& path, const ShellMachine& machine = {});
 
   /// Whether the flag is there; not as `--flag: false`.

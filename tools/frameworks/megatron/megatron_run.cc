@@ -43,7 +43,8 @@ class RunReader {
     read_recompute();
     read_optimizer();
     run_.model = text_of_model();
-    if (sizes_.experts && recipe().context * sequence_parts() > 1)
+    if (sizes_.experts && sizes_.experts->dense_layers < sizes_.layers &&
+        recipe().context * sequence_parts() > 1)
       run_.model += fmt::format("{}token_groups={}", run_.model.find(':') == std::string::npos ? ":" : ",",
                                 recipe().context * sequence_parts());
     return std::move(run_);

@@ -166,10 +166,9 @@ void PythonModule::run_statement(const PythonNode& statement, Names& names) {
 void PythonModule::run_condition(const PythonNode& statement, Names& names) {
   const PythonReference test = evaluate(statement.parts[0], names);
   if (!test->is_constant()) {
-    // What a program does when it is started is no matter of its functions.
-    if (inside_)
-      throw InputError(fmt::format("{}:{}: depends on {}, which is no constant", source_, statement.line,
-                                   text_of(statement.parts[0])));
+    skip(statement.line,
+         fmt::format("a condition on {} is not known, and taken as false", text_of(statement.parts[0])));
+    if (statement.parts.size() > 2) run(statement.parts[2], names);
     return;
   }
   if (test->holds()) return run(statement.parts[1], names);
@@ -222,7 +221,10 @@ PythonReference PythonModule::field_of(const PythonReference& owner, const std::
   if (owner->kind == Value::Kind::Object) {
     if (PythonReference field = owner->field(name)) return field;
     PythonReference unset = python_object("", line);
-    unset->origin = (owner->text.empty() ? owner->origin : owner->text) + "." + name;
+    const PythonReference given = owner->field("0");
+    const bool named = !owner->text.empty() && given && given->kind == Value::Kind::Text;
+    unset->origin = (owner->text.empty() ? owner->origin : owner->text) +
+                    (named ? "(" + given->text + ")" : "") + "." + name;
     owner->set(name, unset);
     return unset;
   }

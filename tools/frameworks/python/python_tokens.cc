@@ -67,7 +67,7 @@ class PythonLexer {
     if (c == '\n') {
       if (open_ == 0) end_line();
       ++at_, ++line_;
-      begins_line_ = true;
+      begins_line_ = open_ == 0;
     } else if (c == '#') {
       at_ = std::min(text_.find('\n', at_), text_.size());
     } else if (c == '\\' && (ahead(1) == '\n' || (ahead(1) == '\r' && ahead(2) == '\n'))) {

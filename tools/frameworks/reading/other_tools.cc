@@ -23,6 +23,7 @@ constexpr std::array kKeys = std::to_array<ToolMarks>({
     {"axolotl", {"base_model:", "datasets:"}},
     {"axolotl", {"base_model:", "sequence_len:"}},
     {"torchtune", {"_component_: torchtune", ""}},
+    {"NeMo 2", {"trainer.strategy.", ""}},
     {"NeMo 1", {"exp_manager:", "trainer:"}},
     {"NeMo 1", {"megatron_amp_O2:", ""}},
     {"PyTorch Lightning", {"class_path:", "trainer:"}},
