@@ -79,7 +79,11 @@ std::string dotted(const PythonNode& node) {
 
 PythonModule::PythonModule(std::string_view text, const std::string& source)
     : source_(source), tree_(parse_python(text, source)) {
-  run(tree_, names_);
+  try {
+    run(tree_, names_);
+  } catch (const Returned&) {
+    throw InputError(source + ": returns outside of a function");
+  }
 }
 
 void PythonModule::skip(std::size_t line, const std::string& what) {

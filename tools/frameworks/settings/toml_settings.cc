@@ -1,6 +1,16 @@
 #include "tools/frameworks/settings/toml_settings.h"
 
 #include <fmt/format.h>
+
+namespace pipesim {
+namespace {
+struct BrokenToml {};  // what toml++ takes for impossible
+}  // namespace
+}  // namespace pipesim
+#define TOML_ASSERT(expression)                       \
+  do {                                                \
+    if (!(expression)) throw ::pipesim::BrokenToml(); \
+  } while (false)
 #include <toml++/toml.h>
 
 #include <map>
@@ -65,11 +75,19 @@ class TomlReader {
 }  // namespace
 
 Settings toml_settings(std::string_view text, const std::string& source) {
+  for (std::size_t i = 0, line = 1; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    if (c == '\n') ++line;
+    if (c < ' ' && c != '\n' && c != '\r' && c != '\t')
+      throw InputError(fmt::format("{}:{}: is no TOML: found a character of control", source, line));
+  }
   try {
     const toml::table table = toml::parse(text, source);
     TomlReader reader(source);
     reader.read(table, "");
     return reader.take();
+  } catch (const BrokenToml&) {
+    throw InputError(source + ": is no TOML");
   } catch (const toml::parse_error& error) {
     throw InputError(
         fmt::format("{}:{}: is no TOML: {}", source, error.source().begin.line, error.description()));
