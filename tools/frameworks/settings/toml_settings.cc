@@ -21,6 +21,22 @@ struct BrokenToml {};  // what toml++ takes for impossible
 namespace pipesim {
 namespace {
 
+// No TOML has characters of control. toml++ is not ready for letters beyond ASCII where they make no sense;
+// no setting that is read has any, so a sign stands for each of their bytes.
+std::string ascii_of_toml(std::string_view text, const std::string& source) {
+  std::string plain(text);
+  std::size_t line = 1;
+  constexpr unsigned char kDelete = 0x7f;
+  for (char& c : plain) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '\n') ++line;
+    if ((byte < ' ' && c != '\n' && c != '\r' && c != '\t') || byte == kDelete)
+      throw InputError(fmt::format("{}:{}: is no TOML: found a character of control", source, line));
+    if (byte > kDelete) c = '?';
+  }
+  return plain;
+}
+
 class TomlReader {
  public:
   explicit TomlReader(const std::string& source) : source_(source) {}
@@ -75,14 +91,9 @@ class TomlReader {
 }  // namespace
 
 Settings toml_settings(std::string_view text, const std::string& source) {
-  for (std::size_t i = 0, line = 1; i < text.size(); ++i) {
-    const auto c = static_cast<unsigned char>(text[i]);
-    if (c == '\n') ++line;
-    if (c < ' ' && c != '\n' && c != '\r' && c != '\t')
-      throw InputError(fmt::format("{}:{}: is no TOML: found a character of control", source, line));
-  }
+  const std::string plain = ascii_of_toml(text, source);
   try {
-    const toml::table table = toml::parse(text, source);
+    const toml::table table = toml::parse(plain, source);
     TomlReader reader(source);
     reader.read(table, "");
     return reader.take();
