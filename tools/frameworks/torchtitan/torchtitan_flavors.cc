@@ -141,8 +141,7 @@ const TorchtitanFlavor& torchtitan_flavor(const Settings& settings, std::string_
           fmt::format("found \"{}\": {}", known.flavor.empty() ? module : module + " " + flavor, known.what));
     return known;
   }
-  const auto unique = std::ranges::unique(modules);
-  modules.erase(unique.begin(), unique.end());
+  modules.erase(std::unique(modules.begin(), modules.end()), modules.end());
   if (flavors.empty())
     settings.fail("model.name", fmt::format("found \"{}\"{}, allowed: {}", module,
                                             did_you_mean(module, modules), list_names(modules)));
