@@ -29,6 +29,10 @@
 #include "sim/base/files.h"
 #include "taskgraph/plan/plan_json.h"
 #include "tests/search/search_case.h"
+#include "tools/frameworks/python/python_settings.h"
+#include "tools/frameworks/settings/toml_settings.h"
+#include "tools/frameworks/settings/yaml_settings.h"
+#include "tools/frameworks/shell/shell_script.h"
 #include "topologies/files/nccl_topology.h"
 #include "topologies/files/topology_json.h"
 
@@ -228,6 +232,24 @@ void read_intra_instance(std::string_view bytes) {
   require(read_answer(answer, "again", instance) == solution.answer, "an answer is written and read again");
 }
 
+// Nothing lies beside a script in a folder that does not exist.
+void read_script(std::string_view bytes) {
+  const ShellScript script = read_shell_script(bytes, "/nowhere/run.sh", {8, 8});
+  for (const std::vector<ShellWord>& command : script.commands)
+    require(!command.empty(), "a command has words");
+}
+
+void read_toml(std::string_view bytes) { static_cast<void>(toml_settings(bytes, "run.toml")); }
+
+void read_yaml(std::string_view bytes) { static_cast<void>(yaml_settings(bytes, "run.yaml")); }
+
+// Every function of the file is followed.
+void read_python(std::string_view bytes) {
+  PythonModule module(bytes, "run.py");
+  for (const std::string& function : module.functions())
+    static_cast<void>(python_settings(module.call(function), "run.py"));
+}
+
 template <void (*Read)(std::string_view)>
 bool reads(std::string_view bytes) {
   try {
@@ -238,7 +260,7 @@ bool reads(std::string_view bytes) {
   }
 }
 
-constexpr std::array<FuzzedParser, 10> kParsers{{{"models", reads<read_model>},
+constexpr std::array<FuzzedParser, 14> kParsers{{{"models", reads<read_model>},
                                                  {"onnx", reads<read_onnx_file>},
                                                  {"plans", reads<read_plan>},
                                                  {"topologies", reads<read_topology>},
@@ -247,7 +269,11 @@ constexpr std::array<FuzzedParser, 10> kParsers{{{"models", reads<read_model>},
                                                  {"checkpoints", reads<read_checkpoint>},
                                                  {"calibrations", reads<read_calibration>},
                                                  {"constants", reads<read_constants>},
-                                                 {"instances", reads<read_intra_instance>}}};
+                                                 {"instances", reads<read_intra_instance>},
+                                                 {"scripts", reads<read_script>},
+                                                 {"toml", reads<read_toml>},
+                                                 {"yaml", reads<read_yaml>},
+                                                 {"python", reads<read_python>}}};
 
 }  // namespace
 

@@ -67,6 +67,8 @@ const std::vector<PackageRule> kPackages = {
     {"CUDA", "(cuda|cublas|cudnn|nccl|cupti|nvToolsExt).*", "executor/cuda/.*", "executor/cuda"},
     {"MPI", "mpi\\.h", "executor/mpi/.*", "executor/mpi"},
     {"pugixml", R"(pugixml\.hpp)", R"(topologies/files/nccl_dump\.cc)", "topologies/files/nccl_dump.cc"},
+    {"toml++", R"(toml\+\+/.*)", R"(tools/frameworks/settings/toml_settings\.cc)",
+     "tools/frameworks/settings/toml_settings.cc"},
     {"ONNX", "(onnx|google/protobuf)/.*", R"((tests/)?models/onnx/.*|tests/executor/onnx/.*)", "models/onnx"},
     {"Eigen", R"(Eigen/\w+)", R"(costmodel/constants/fit_constants\.cc)",
      "costmodel/constants/fit_constants.cc"},

@@ -111,7 +111,7 @@ Command import_command() {
           "A topology is read from this machine's GPUs, or from FILE: XML that NCCL wrote, as it does when "
           "NCCL_TOPO_DUMP_FILE=FILE.xml is set. A model is read from an ONNX file or a config.json of "
           "Hugging "
-          "Face, a plan from the arguments of a run of Megatron-LM.\n\nThis machine's "
+          "Face, a plan from a run of Megatron-LM, Megatron-Bridge or torchtitan.\n\nThis machine's "
           "GPUs are described as CUDA, NVML and Linux "
           "report them, with memory, NVLinks, PCIe and processors. That needs libpipesim_cuda.so and a "
           "driver. NCCL's XML also names the NICs, so that several hosts can be joined. Nothing is "
@@ -126,14 +126,18 @@ Command import_command() {
           "FILE.onnx:batch=32,sequence=128. Operators that no kind stands for become opaque, and are listed "
           "on stderr (docs/onnx.md).\n\nArguments of Megatron-LM stand in a file of their own, in a shell "
           "script that starts the run, or as --flag: value in YAML. Of a script, variables with plain "
-          "values are understood. The report says what the run is as a recipe, how long an iteration "
+          "values are understood. A run of torchtitan is a TOML file of release 0.2 or earlier, a function "
+          "of "
+          "constants in Python (FILE.py:FUNCTION), or a script that starts one; one of Megatron-Bridge is "
+          "the YAML that a run saves, or a recipe in Python. The report says what the run "
+          "is as a recipe, how long an iteration "
           "takes, and which recipe is the best for as many samples on the same devices, and "
           "why.\n\nAssumptions are listed on stderr.",
       .operands = {{.name = "WHAT",
                     .help = "topology, model or plan",
                     .choices = {{"topology"}, {"model"}, {"plan"}}},
                    {.name = "FILE",
-                    .help = "XML of NCCL, ONNX, a config.json, or arguments of Megatron-LM",
+                    .help = "XML of NCCL, ONNX, a config.json, or a run of a framework",
                     .required = false}},
       .options = {{.name = "output",
                    .argument = "FILE",

@@ -18,8 +18,8 @@
 #include "tools/commands/options/framework_options.h"
 #include "tools/commands/options/plan_output.h"
 #include "tools/commands/options/shared_options.h"
-#include "tools/frameworks/megatron/megatron_run.h"
 #include "tools/frameworks/open_run.h"
+#include "tools/frameworks/reading/read_run.h"
 #include "tools/frameworks/recipe_changes.h"
 #include "tools/inputs/model_and_topology.h"
 #include "tools/inputs/recipe_run.h"
@@ -52,7 +52,7 @@ struct ImportedRun {
   const Framework& framework;
   std::string file, topology_text, output;
   Topology topology;
-  MegatronRun run;  // its model keeps what the framework keeps
+  FrameworkRun run;  // its model keeps what the framework keeps
   std::vector<RecipeCondition> conditions;
   double seconds = 0;  // of the search; 0: none
   bool json = false;
@@ -66,19 +66,19 @@ ImportedRun imported_run_of(const Arguments& a) {
   if (!a.has("topology"))
     throw UsageError("import: --topology is missing: a plan needs the devices that it runs on");
   if (a.has("output")) require_writable(a.text("output"));
-  const Framework& framework = framework_named("megatron");
   Topology topology = topology_of(a, a.text("topology"));
   const auto devices = static_cast<std::int64_t>(topology.num_devices());
   const auto hosts = static_cast<std::int64_t>(topology.num_nodes());
-  const MegatronFile file = MegatronFile::load(a.operands()[1], {devices, devices / hosts});
-  MegatronRun run = megatron_run(file, devices);
+  const std::string& file = a.operands()[1];
+  FrameworkRun run = read_framework_run(file, devices, devices / hosts);
+  const Framework& framework = framework_named(run.framework);
   run.model = model_kept_by(framework, run.model);
-  if (const auto launched = devices_of_launch(file); launched && *launched != devices)
+  if (run.launched && *run.launched != devices)
     run.left_out.push_back(
         fmt::format("--nproc-per-node: {} devices are launched, taken are the {} of topology \"{}\"",
-                    *launched, devices, topology.name()));
+                    *run.launched, devices, topology.name()));
   constexpr double kMostSeconds = 1e6;
-  return {framework,           file.source(),  a.text("topology"),      text_or_none(a, "output"),
+  return {framework,           file,           a.text("topology"),      text_or_none(a, "output"),
           std::move(topology), std::move(run), recipe_conditions_of(a), a.number("seconds", 0, kMostSeconds),
           a.given("json")};
 }

@@ -167,10 +167,14 @@ void refuse_torchtitan_sharding(const FrameworkPlan& plan, RuleCheck& check) {
       return Refusal{fmt::format("prefetch={}", s.prefetch), "no field counts layers to gather ahead",
                      amend_recipe([](Recipe& recipe) { recipe.state_sharding.prefetch = 1; })};
     });
-  if (!s.any() && plan.copies() > 1 && (r.tensor > 1 || r.pipeline > 1 || r.context > 1))
+  // A copy that divides its state with no other divides nothing.
+  if ((!s.any() || s.group == 1) && plan.copies() > 1 && (r.tensor > 1 || r.pipeline > 1 || r.context > 1))
     check.refuse([&] {
       return Refusal{fmt::format("dp{} without FSDP", r.data), "its DDP goes with no other parallelism",
-                     amend_recipe(shard_weights)};
+                     amend_recipe([](Recipe& recipe) {
+                       recipe.state_sharding.group = 0;
+                       shard_weights(recipe);
+                     })};
     });
   if (s.group > 0 && (s.group % r.context != 0 || plan.copies() % s.group != 0))
     check.refuse([&] {
@@ -220,6 +224,12 @@ void refuse_torchtitan_splits(const FrameworkPlan& plan, RuleCheck& check) {
       return Refusal{fmt::format("recompute=full:{}", *r.recomputed_layers),
                      "activation_checkpoint.mode full computes all layers again",
                      amend_recipe([](Recipe& recipe) { recipe.recomputed_layers.reset(); })};
+    });
+  if (r.expert == 1 && plan.sizes.experts && r.expert_tensor_degree() != r.tensor)
+    check.refuse([&] {
+      return Refusal{fmt::format("etp{} with tp{}", r.expert_tensor_degree(), r.tensor),
+                     "without expert parallelism, tp divides experts as all else",
+                     amend_recipe([](Recipe& recipe) { recipe.expert_tensor = 0; })};
     });
   if (r.recompute == Recompute::Kind::Selective || r.recompute == Recompute::Kind::Stage)
     check.refuse([&] {

@@ -1,12 +1,18 @@
 #include "tools/frameworks/deepspeed.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
+
+#include "sim/base/files.h"
 
 #include "tests/tools/frameworks/documented_settings.h"
 #include "tests/tools/frameworks/framework_case.h"
+#include "tools/frameworks/megatron_model.h"
+#include "tools/frameworks/reading/read_run.h"
 
 namespace pipesim {
 namespace {
@@ -37,6 +43,39 @@ TEST(DeepSpeed, KeysAreDocumentedAndBatchesComeOutEven) {
         const bool divides_weights = config["zero_optimization"]["stage"] >= 2;
         EXPECT_FALSE(config.contains("pipeline") && divides_weights);
       });
+}
+
+// With the arguments of a model, an export reads back to the plan. How its types are sharded without ZeRO,
+// and whether layers are computed again, is not in the configuration.
+TEST(DeepSpeed, ExportsReadBackWithAProgram) {
+  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "deepspeed_back";
+  for_random_plans(framework_named("deepspeed"), 100,
+                   [&](const FrameworkPlan& plan, const RecipeModel& model, const Topology& topology) {
+                     if (plan.sizes.type == DataType::BFloat16 && !plan.recipe.state_sharding.any()) return;
+                     std::filesystem::create_directories(folder);
+                     for (const ExportedFile& file : deepspeed_files(plan))
+                       write_file(folder / file.name, file.content);
+                     MegatronWriter writer;
+                     write_megatron_model(plan, writer);
+                     std::string script = "sh launch.sh pretrain_gpt.py";
+                     for (const MegatronArgument& argument : std::move(writer).take())
+                       script += fmt::format(" {} {}", argument.flag, fmt::join(argument.values, " "));
+                     write_file(folder / "mine.sh", script + "\n");
+                     const FrameworkRun run = read_framework_run((folder / "mine.sh").string(), 8, 8);
+                     std::filesystem::remove_all(folder);
+                     EXPECT_EQ(run.samples, plan.samples);
+                     EXPECT_EQ(run.optimizer, plan.optimizer);
+                     EXPECT_EQ(run.gradient_type, plan.gradient_type);
+                     EXPECT_EQ(decoder_sizes(run.model).type, plan.sizes.type);
+                     EXPECT_EQ(run.recipe.microbatch, plan.recipe.microbatch);
+                     Recipe written = plan.recipe;
+                     if (written.pipeline == 1) written.recompute = run.recipe.recompute;
+                     // An amended plan may be of another batch than the model.
+                     constexpr std::int64_t kBatch = 8;
+                     if (written.data * written.microbatch == kBatch)
+                       expect_same_plan(run.recipe, written, model, topology);
+                   },
+                   {kSmallDecoders[0], kSmallDecoders[1]});
 }
 
 TEST(DeepSpeed, WritesAConfigurationAndALaunchLine) {

@@ -28,7 +28,7 @@ std::string content_named(const std::vector<ExportedFile>& files, const std::str
   return "";
 }
 
-MegatronRun run_of_text(const std::string& text, std::int64_t devices) {
+FrameworkRun run_of_text(const std::string& text, std::int64_t devices) {
   return megatron_run(MegatronFile::parse(text, kMegatronFile), devices);
 }
 
@@ -37,7 +37,7 @@ TEST(Megatron, ArgumentsReadBackToThePlan) {
   for_random_plans(framework_named("megatron"), 60,
                    [](const FrameworkPlan& plan, const RecipeModel& model, const Topology& topology) {
                      const std::string text = content_named(megatron_files(plan), "megatron.args");
-                     const MegatronRun run = run_of_text(text, 8);
+                     const FrameworkRun run = run_of_text(text, 8);
                      EXPECT_EQ(decoder_sizes(run.model), plan.sizes) << text;
                      EXPECT_EQ(run.samples, plan.samples);
                      EXPECT_EQ(run.optimizer, plan.optimizer);
@@ -304,8 +304,8 @@ torchrun --nproc_per_node 8 --nnodes=2 pretrain_gpt.py $GPT_ARGS "${PARALLEL[@]}
     --use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather --save $DIR --lr 0.00015
 )";
   const MegatronFile file = MegatronFile::parse(script, kMegatronFile);
-  EXPECT_EQ(devices_of_launch(file), 16);
-  const MegatronRun run = megatron_run(file, 16);
+  EXPECT_EQ(megatron_run(file, 16).launched, 16);
+  const FrameworkRun run = megatron_run(file, 16);
   EXPECT_EQ(run.recipe.str(), "tp4,pp2,vpp4,dp2,sp,mbs2,zero1,overlap=gather,reduce=overlapped");
   EXPECT_EQ(run.samples, 64);
   EXPECT_EQ(run.model, "gpt3-6.7b:dtype=bfloat16,vocab=50688");
@@ -333,7 +333,7 @@ torchrun ${
     LAUNCH[@]} pretrain_gpt.py "${ARGS[@]}" --vocab-size 512 --save $SAVE
 )sh",
                                                 kMegatronFile);
-  EXPECT_EQ(devices_of_launch(file), 32);
+  EXPECT_EQ(megatron_run(file, 32).launched, 32);
   EXPECT_EQ(file.count("--num-layers"), 4);
   EXPECT_EQ(file.count("--hidden-size"), 64);
   EXPECT_EQ(file.count("--seq-length"), 128);
@@ -342,7 +342,7 @@ torchrun ${
 }
 
 TEST(Megatron, ReadsYaml) {
-  const MegatronRun run = run_of_text(
+  const FrameworkRun run = run_of_text(
       "MODEL_ARGS:\n  --num-layers: 12\n  --hidden-size: 512\n  --num-attention-heads: 8\n  --seq-length: "
       "1024\n"
       "  --max-position-embeddings: 1024\n  --micro-batch-size: 4\n  --global-batch-size: 32\n  --bf16: "
@@ -367,9 +367,8 @@ TEST(Megatron, ReadsLayouts) {
   EXPECT_EQ(recipe_with("E|t*3|t*3|t*2L", 8, 4), "pp4,dp1,mbs1,first=0,last=2");
   EXPECT_EQ(recipe_with("Et|t|t|tL", 4, 2), "pp2,vpp2,dp1,mbs1");
   EXPECT_EQ(recipe_with("Et*2|t*4|t|tL", 8, 4), "pp4,dp1,mbs1,layers=2-4-1-1");
-  EXPECT_EQ(refusal([&] { recipe_with("Et*3|t|t|t*3L", 8, 2); }),
-            "run.sh:1: --pipeline-model-parallel-layout: found stages of 3, 1, 1, 3 layers, allowed: on each "
-            "group of devices, as many in all of its stages, or one less in the last ones");
+  // What no recipe has is told: groups of devices keep their layers.
+  EXPECT_EQ(recipe_with("Et*3|t|t|t*3L", 8, 2), "pp2,vpp2,dp1,mbs1");
   EXPECT_EQ(
       refusal([&] { recipe_with("Et*2|t*4L", 8, 2); }),
       "run.sh:1: --pipeline-model-parallel-layout: found \"Et*2|t*4L\", allowed: E, 8 times t and L, with "
@@ -405,10 +404,10 @@ TEST(Megatron, SaysWhatItLeavesOutOrCannotRead) {
   EXPECT_EQ(refusal([] { MegatronFile::parse("--a 1\n--b \"2", kMegatronFile); }),
             "run.sh:2: a quote is not closed");
   EXPECT_EQ(refusal([] { run_of_text("--hidden-size 64", 8); }), "run.sh: --num-layers is missing");
-  const MegatronRun run = run_of_text(usual +
-                                          "--swiglu --recompute-granularity selective "
-                                          "--recompute-modules core_attn mlp",
-                                      8);
+  const FrameworkRun run = run_of_text(usual +
+                                           "--swiglu --recompute-granularity selective "
+                                           "--recompute-modules core_attn mlp",
+                                       8);
   EXPECT_EQ(
       run.left_out,
       (std::vector<std::string>{
@@ -425,7 +424,7 @@ const std::string kUsualArguments =
     "--vocab-size 512 --overlap-grad-reduce ";
 
 TEST(Megatron, TellsWhatItDoesNotModelOrKnow) {
-  const MegatronRun run = run_of_text(
+  const FrameworkRun run = run_of_text(
       kUsualArguments +
           "--recompute-granularty full --lr 1e-4 --rampup-batch-size 1 1 100 --cuda-graph-impl none "
           "--partition-activations --fine-grained-activation-offloading --moe-enable-deepep "
@@ -461,7 +460,7 @@ TEST(Megatron, FlagsAreKnownOnce) {
 
 // Names of forks and of earlier versions.
 TEST(Megatron, OlderNamesMeanTodays) {
-  const MegatronRun run = run_of_text(
+  const FrameworkRun run = run_of_text(
       kUsualArguments +
           "--checkpoint-activations --checkpoint-num-layers 1 --model-parallel-size 2 --deepspeed "
           "--zero_stage=1 --deepspeed-activation-checkpointing --num-key-value-heads 2 --fp16",
@@ -469,8 +468,9 @@ TEST(Megatron, OlderNamesMeanTodays) {
   EXPECT_EQ(run.recipe.str(), "tp2,dp4,mbs1,zero1,recompute=full,reduce=overlapped");
   EXPECT_EQ(decoder_sizes(run.model).kv_heads, 2);
   EXPECT_TRUE(decoder_sizes(run.model).writes_scores);  // as no flag asks for fused attention
-  EXPECT_EQ(refusal([] { run_of_text(kUsualArguments + "--cpu-optimizer", 8); }),
-            "run.sh:1: --cpu-optimizer: optimizer state moved to the host can't be expressed");
+  EXPECT_EQ(run_of_text(kUsualArguments + "--cpu-optimizer", 8).left_out,
+            (std::vector<std::string>{
+                "--cpu-optimizer: the optimizer's state stays on the devices, and so does its update"}));
   EXPECT_EQ(refusal([] { run_of_text(kUsualArguments + "--model-parallel-size two", 8); }),
             "run.sh:1: --model-parallel-size: found \"two\", allowed: a whole number from 1 to 1048576");
   EXPECT_EQ(run_of_text(kUsualArguments + "--pipe-parallel-size 2 --gas 6", 8).samples, 24);
@@ -487,13 +487,53 @@ TEST(Megatron, ReadsDeepSpeedsConfiguration) {
     std::string text = script;
     return MegatronFile::parse(text.replace(text.find("%s"), 2, more), kMegatronFile);
   };
-  EXPECT_EQ(devices_of_launch(file_with("")), 8);
+  EXPECT_EQ(megatron_run(file_with(""), 8).launched, 8);
   EXPECT_EQ(megatron_run(file_with(""), 8).recipe.str(), "dp8,mbs1,zero2");
-  EXPECT_EQ(refusal([&] { megatron_run(file_with(", \"offload_optimizer\": {\"device\": \"cpu\"}"), 8); }),
-            "run.sh:5: --deepspeed-config: offload_optimizer: state moved to the host can't be expressed");
-  const MegatronRun run = run_of_text(kUsualArguments + "--deepspeed --deepspeed-config none.json", 8);
+  EXPECT_EQ(
+      megatron_run(file_with(", \"offload_optimizer\": {\"device\": \"cpu\"}"), 8).left_out,
+      (std::vector<std::string>{
+          "./ds.$JOB.json: zero_optimization.offload_optimizer.device: the optimizer's state stays on the "
+          "devices, and so does its update"}));
+  const FrameworkRun run = run_of_text(kUsualArguments + "--deepspeed --deepspeed-config none.json", 8);
   EXPECT_EQ(run.left_out,
-            (std::vector<std::string>{"--deepspeed-config: is not there, so no state is sharded"}));
+            (std::vector<std::string>{"--deepspeed-config: none.json is not there, so no state is sharded"}));
+}
+
+// What arguments do not say stands in the configuration, where a script names it.
+TEST(Megatron, TakesFromDeepSpeedsConfigurationWhatArgumentsDoNotSay) {
+  const auto run_with = [](const std::string& json, const std::string& more) {
+    return run_of_text(
+        "cat <<EOT > ds.json\n" + json +
+            "\nEOT\ndeepspeed pretrain_gpt.py --num-layers 8 --hidden-size 64 --num-attention-heads 4 "
+            "--seq-length 64 --max-position-embeddings 64 --vocab-size 512 --deepspeed "
+            "--deepspeed_config ds.json " +
+            more + "\n",
+        8);
+  };
+  const std::string json =
+      R"({"train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 4, "bf16": {"enabled": true},
+          "zero_optimization": {"stage": 3, "overlap_comm": true, "stage3_max_live_parameters": 1e9},
+          "optimizer": {"type": "SGD", "params": {"lr": 0.1, "momentum": 0.9}},
+          "data_types": {"grad_accum_dtype": "bf16"}, "gradient_cliping": 1, "sequence_parallel_size": 2})";
+  const FrameworkRun run = run_with(json, "");
+  EXPECT_EQ(run.recipe.str(), "cp2,ulysses=2,dp4,mbs2,zero3");
+  EXPECT_EQ(run.samples, 32);
+  EXPECT_EQ(decoder_sizes(run.model).type, DataType::BFloat16);
+  EXPECT_EQ(run.gradient_type, DataType::BFloat16);
+  EXPECT_EQ(run.optimizer, Optimizer::Momentum);
+  EXPECT_EQ(run.left_out, (std::vector<std::string>{
+                              "ds.json: gradient_cliping: no version of DeepSpeed has it, so it is left out "
+                              "(did you mean \"gradient_clipping\"?)"}));
+  EXPECT_EQ(run_with(json, "--micro-batch-size 1 --global-batch-size 8 --zero-stage 1 --optimizer adam")
+                .left_out[1],
+            "--deepspeed-config: train_micro_batch_size_per_gpu is 2, and 1 is taken of the arguments");
+  EXPECT_EQ(refusal([&] { run_with(R"({"zero_optimization": {"stage": 4}})", ""); }),
+            "ds.json: zero_optimization.stage: found 4, allowed: 0, 1, 2, 3");
+  EXPECT_EQ(refusal([&] { run_with(R"({"train_micro_batch_size_per_gpu": "two"})", ""); }),
+            "ds.json: train_micro_batch_size_per_gpu: found \"two\", allowed: a whole number from 1 to "
+            "1099511627776");
+  EXPECT_EQ(refusal([&] { run_with(R"({"train_micro_batch_size_per_gpu": "auto"})", ""); }),
+            "run.sh: --micro-batch-size is missing");
 }
 
 // DeepSpeed fills stages up to the largest share, and counts embeddings where it is told to.
@@ -517,7 +557,7 @@ TEST(Megatron, ReadsAlibi) {
       "--num-layers 70 --hidden-size 14336 --num-attention-heads 112 --seq-length 2048 --micro-batch-size 2 "
       "--tensor-model-parallel-size 4 --pad-vocab-size-to 250880 --position-embedding-type alibi --bf16 "
       "--hidden-dropout 0 --embed-layernorm --overlap-grad-reduce ";
-  const MegatronRun run = run_of_text(bloom, 8);
+  const FrameworkRun run = run_of_text(bloom, 8);
   EXPECT_EQ(run.model, "bloom-176b");
   EXPECT_TRUE(run.left_out.empty());
   EXPECT_EQ(refusal([&] { run_of_text(bloom + "--group-query-attention --num-query-groups 8", 8); }),
@@ -566,7 +606,7 @@ TEST(Megatron, KnowsTokenizers) {
   EXPECT_EQ(words_with("--tokenizer-type HuggingFaceTokenizer --tokenizer-model meta-llama/Llama-3.1-8B"),
             128256);
   EXPECT_EQ(words_with("--tokenizer-type NullTokenizer --vocab-size 100"), 101);
-  const MegatronRun bert = run_of_text(
+  const FrameworkRun bert = run_of_text(
       "python pretrain_bert.py --num-layers 24 --hidden-size 1024 --num-attention-heads 16 --seq-length 512 "
       "--micro-batch-size 1 --make-vocab-size-divisible-by 1",
       8);
@@ -600,22 +640,6 @@ TEST(Megatron, ReadsOtherProgramsAsWhatTheyTrain) {
             "run.sh: needs other.sh, which is not there");
 }
 
-TEST(Megatron, NamesFilesOfOtherTools) {
-  const auto refused = [](const std::string& text, const std::string& source) {
-    return refusal([&] { MegatronFile::parse(text, source); });
-  };
-  EXPECT_EQ(refused("{\"train_batch_size\": 8, \"zero_optimization\": {\"stage\": 1}}", "ds.json"),
-            "ds.json: is a configuration of DeepSpeed, which has no sizes of a model, allowed: the script "
-            "that starts "
-            "the run");
-  EXPECT_EQ(refused("# a run\n[model]\nname = \"llama3\"\n[training]\nsteps = 10\n", "run.toml"),
-            "run.toml: is a configuration of torchtitan, allowed: a run of Megatron-LM");
-  EXPECT_EQ(refused("import torch\n", "pretrain_gpt.py"),
-            "pretrain_gpt.py: is a program of Python, allowed: the script that starts it");
-  EXPECT_EQ(refused("trainer:\n  devices: 8\nmodel: {layers: (1)}\n", "nemo.yaml"),
-            "nemo.yaml: has no arguments of Megatron-LM, allowed: a file with words such as --num-layers 32");
-}
-
 TEST(Megatron, TakesTheFirstOfSeveralRuns) {
   const MegatronFile file = MegatronFile::parse(
       "for N in 4 8; do\n  python pretrain_gpt.py --num-layers $N --lr 1\ndone\n", kMegatronFile);
@@ -633,8 +657,8 @@ TEST(Megatron, ReadsTheLaunchScriptThatExportWrites) {
       framework_plan("llama3-8b:layers=28", parse_recipe("tp4,pp4,dp1,sp,mbs1,zero1"), topology, 16);
   for (const ExportedFile& file : megatron_files(plan)) write_file(folder / file.name, file.content);
   const MegatronFile launch = MegatronFile::load((folder / "launch.sh").string());
-  EXPECT_EQ(devices_of_launch(launch), 16);
-  const MegatronRun run = megatron_run(launch, 16);
+  EXPECT_EQ(megatron_run(launch, 16).launched, 16);
+  const FrameworkRun run = megatron_run(launch, 16);
   EXPECT_EQ(run.recipe.str(), "tp4,pp4,dp1,sp,mbs1,zero1");
   EXPECT_EQ(decoder_sizes(run.model), plan.sizes);
   std::filesystem::remove(folder / "megatron.args");
@@ -715,7 +739,7 @@ TEST(Megatron, ReadsOrRefusesAnything) {
     for (std::uint64_t i = rng.below(20); i > 0; --i)
       text += parts[rng.below(parts.size())] + (rng.below(8) == 0 ? "" : " ");
     try {
-      const MegatronRun run = run_of_text(text, 8);
+      const FrameworkRun run = run_of_text(text, 8);
       EXPECT_EQ(run.recipe.devices(), 8) << text;
       EXPECT_GT(decoder_sizes(run.model).layers, 0) << text;
       ++read;

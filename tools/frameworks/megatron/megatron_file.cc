@@ -8,7 +8,6 @@
 #include <cctype>
 #include <charconv>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "sim/base/errors.h"
@@ -57,28 +56,6 @@ ArgumentsForm form_of_arguments(std::string_view text, const std::string& source
   });
   if (yaml) return ArgumentsForm::Yaml;
   return is_argument_flag(first) ? ArgumentsForm::Words : ArgumentsForm::Script;
-}
-
-// A file that is no run of Megatron-LM: what it is instead. "": it may be one.
-std::string other_kind_of_file(std::string_view text, const std::string& source) {
-  if (source.ends_with(".py")) return "is a program of Python, allowed: the script that starts it";
-  const auto json = nlohmann::json::parse(text, nullptr, false, true);
-  if (json.is_object()) {
-    const bool deepspeed = json.contains("zero_optimization") || json.contains("train_batch_size") ||
-                           json.contains("train_micro_batch_size_per_gpu");
-    return deepspeed
-               ? "is a configuration of DeepSpeed, which has no sizes of a model, allowed: the script that "
-                 "starts the run"
-               : "is JSON, allowed: arguments of Megatron-LM, or a script that has them";
-  }
-  bool job = false, training = false;
-  for_each_line(text, [&](std::string_view line, std::size_t) {
-    job |= line == "[job]" || line == "[model]";
-    training |= line == "[training]" || line == "[parallelism]";
-  });
-  if (source.ends_with(".toml") || (job && training))
-    return "is a configuration of torchtitan, allowed: a run of Megatron-LM";
-  return "";
 }
 
 // Words of a file that has nothing but arguments: quotes and comments are heeded, and nothing else.
@@ -179,8 +156,6 @@ MegatronFile MegatronFile::parse(std::string_view text, const std::string& sourc
                                  const ShellMachine& machine) {
   MegatronFile file;
   file.source_ = source;
-  if (const std::string other = other_kind_of_file(text, source); !other.empty())
-    throw InputError(fmt::format("{}: {}", source, other));
   switch (form_of_arguments(text, source)) {
     case ArgumentsForm::Words:
       file.read_words(plain_words(text, source), file.given_);
@@ -193,6 +168,13 @@ MegatronFile MegatronFile::parse(std::string_view text, const std::string& sourc
       break;
   }
   if (file.given_.empty()) file.fail_without_arguments();
+  return file;
+}
+
+MegatronFile MegatronFile::of_words(const std::vector<ShellWord>& words, const std::string& source) {
+  MegatronFile file;
+  file.source_ = source;
+  file.read_words(words, file.given_);
   return file;
 }
 

@@ -16,11 +16,12 @@ namespace pipesim {
 /// flag that stands there twice the last counts. Older names of flags mean today's.
 class MegatronFile {
  public:
-  /// `source`: the file's name, for messages. InputError when no argument stands there, a quote is open, or
-  /// the file is of another tool.
+  /// `source`: the file's name, for messages. InputError when no argument stands there, or a quote is open.
   /// `machine`: what scripts are told of the devices that they will run on.
   static MegatronFile parse(std::string_view text, const std::string& source,
                             const ShellMachine& machine = {});
+  /// Of arguments that another form of file stands for, each with its place.
+  static MegatronFile of_words(const std::vector<ShellWord>& words, const std::string& source);
   static MegatronFile load(const std::string& path, const ShellMachine& machine = {});
 
   /// Whether the flag is there; not as `--flag: false`.

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <string_view>
 
@@ -14,8 +13,11 @@
 #include "sim/base/errors.h"
 #include "sim/base/suggest.h"
 #include "tools/frameworks/decoder_sizes.h"
+#include "tools/frameworks/deepspeed/deepspeed_config.h"
 #include "tools/frameworks/megatron/megatron_flags.h"
 #include "tools/frameworks/megatron/megatron_sizes.h"
+#include "tools/frameworks/shell/launch_devices.h"
+#include "tools/frameworks/stage_layers.h"
 
 namespace pipesim {
 namespace {
@@ -24,13 +26,16 @@ class RunReader {
  public:
   RunReader(const MegatronFile& file, std::int64_t devices) : file_(file), devices_(devices) {}
 
-  MegatronRun read() {
+  FrameworkRun read() {
+    run_.framework = "megatron";
     run_.left_out = file_.notes();
+    run_.launched = launched_devices([&](std::string_view flag) { return file_.launch_text(flag); });
     read_program();
     read_flags();
     read_deepspeed();
     read_degrees();
     sizes_ = megatron_sizes(file_, recipe().tensor, run_.left_out);
+    read_deepspeed_types();
     read_batch();
     read_stages();
     read_sharding();
@@ -38,7 +43,8 @@ class RunReader {
     read_recompute();
     read_optimizer();
     run_.model = text_of_model();
-    if (sizes_.experts && recipe().context * sequence_parts() > 1)
+    if (sizes_.experts && sizes_.experts->dense_layers < sizes_.layers &&
+        recipe().context * sequence_parts() > 1)
       run_.model += fmt::format("{}token_groups={}", run_.model.find(':') == std::string::npos ? ":" : ",",
                                 recipe().context * sequence_parts());
     return std::move(run_);
@@ -107,32 +113,31 @@ class RunReader {
       leave_out("--moe-token-dispatcher-type", dispatcher + " exchanges tokens as alltoall does");
   }
 
-  // What stands in DeepSpeed's own configuration alone.
+  // What stands in DeepSpeed's own configuration; arguments of the program come first.
   void read_deepspeed() {
     if (!given("--deepspeed")) return;
     const std::string name = file_.text("--deepspeed-config").value_or("");
-    zero_stage_ = file_.count("--zero-stage", 0);
     const std::optional<std::string> text = file_.file_named(name);
-    if (!text) {
-      if (!zero_stage_) leave_out("--deepspeed-config", "is not there, so no state is sharded");
-      return;
+    if (text) {
+      if (auto config = read_deepspeed_config(*text, name)) {
+        deepspeed_ = std::move(*config);
+        run_.left_out.insert(run_.left_out.end(), deepspeed_.left_out.begin(), deepspeed_.left_out.end());
+      } else {
+        leave_out("--deepspeed-config", "holds variables or is no JSON, so it is not read");
+      }
+    } else if (!given("--zero-stage")) {
+      leave_out("--deepspeed-config", name.empty() ? "is missing, so no state is sharded"
+                                                   : name + " is not there, so no state is sharded");
     }
-    const auto json = nlohmann::json::parse(*text, nullptr, false, true);
-    if (!json.is_object()) {
-      leave_out("--deepspeed-config", "holds variables or is no JSON, so it is not read");
-      return;
-    }
-    const auto zero = json.value("zero_optimization", nlohmann::json::object());
-    if (!zero.is_object()) return;
-    if (!zero_stage_ && zero.contains("stage") && zero["stage"].is_number_integer())
-      zero_stage_ = zero["stage"].get<std::int64_t>();
-    for (const char* key : {"offload_optimizer", "offload_param", "cpu_offload"}) {
-      const auto offload = zero.value(key, nlohmann::json());
-      const bool asks = offload.is_object() ? offload.value("device", std::string("none")) != "none"
-                                            : offload.is_boolean() && offload.get<bool>();
-      if (asks)
-        file_.fail("--deepspeed-config", fmt::format("{}: state moved to the host can't be expressed", key));
-    }
+    if (const auto stage = file_.count("--zero-stage", 0)) deepspeed_.zero_stage = stage;
+  }
+
+  void read_deepspeed_types() {
+    if (!deepspeed_.type || *deepspeed_.type == sizes_.type) return;
+    if (sizes_.type != DataType::Float32)
+      leave_out("--deepspeed-config", fmt::format("{} is enabled, and {} is taken of the arguments",
+                                                  name_of(*deepspeed_.type), name_of(sizes_.type)));
+    if (sizes_.type == DataType::Float32) sizes_.type = *deepspeed_.type;
   }
 
   // BERT and T5 are networks of their own.
@@ -169,16 +174,23 @@ class RunReader {
     return zoo_text(e);
   }
 
+  // An argument of the program, what DeepSpeed's configuration says, or neither.
+  static std::int64_t first_of(std::optional<std::int64_t> argument, std::optional<std::int64_t> configured,
+                               std::int64_t otherwise) {
+    return std::max(argument ? *argument : configured.value_or(otherwise), std::int64_t{1});
+  }
+
   void read_degrees() {
     Recipe& r = recipe();
-    r.tensor = file_.count("--tensor-model-parallel-size").value_or(1);
+    r.tensor = first_of(file_.count("--tensor-model-parallel-size"), deepspeed_.tensor, 1);
     r.context = file_.count("--context-parallel-size").value_or(1);
-    if (const auto parts = file_.count("--ds-sequence-parallel-size"); parts && *parts > 1) {
+    const auto argument = file_.count("--ds-sequence-parallel-size");
+    if (const auto parts = argument ? argument : deepspeed_.sequence; parts && *parts > 1) {
       r.context = *parts;
       r.ulysses = *parts;
     }
-    r.pipeline = file_.count("--pipeline-model-parallel-size").value_or(1);
-    r.expert = file_.count("--expert-model-parallel-size").value_or(1);
+    r.pipeline = first_of(file_.count("--pipeline-model-parallel-size"), deepspeed_.pipeline, 1);
+    r.expert = first_of(file_.count("--expert-model-parallel-size"), deepspeed_.expert, 1);
     const bool experts = file_.count("--num-experts", 0).value_or(0) > 1;
     const auto features = file_.count("--expert-tensor-parallel-size");
     if (experts && features && *features != r.tensor) r.expert_tensor = *features;
@@ -229,13 +241,23 @@ class RunReader {
 
   void read_batch() {
     Recipe& r = recipe();
-    r.microbatch = file_.required("--micro-batch-size");
-    run_.samples =
-        file_.count("--global-batch-size").value_or(r.microbatch * r.data * file_.count("--gas").value_or(1));
+    const auto microbatch = file_.count("--micro-batch-size"), samples = file_.count("--global-batch-size");
+    r.microbatch =
+        microbatch || !deepspeed_.microbatch ? file_.required("--micro-batch-size") : *deepspeed_.microbatch;
+    const std::int64_t steps = first_of(file_.count("--gas"), deepspeed_.accumulation, 1);
+    run_.samples = first_of(samples, deepspeed_.samples, r.microbatch * r.data * steps);
+    tell_difference("train_micro_batch_size_per_gpu", deepspeed_.microbatch, r.microbatch);
+    tell_difference("train_batch_size", deepspeed_.samples, run_.samples);
     if (run_.samples % (r.microbatch * r.data) != 0)
       file_.fail("--global-batch-size",
                  fmt::format("found {}, allowed: a multiple of --micro-batch-size {} x dp{}", run_.samples,
                              r.microbatch, r.data));
+  }
+
+  void tell_difference(const char* key, std::optional<std::int64_t> configured, std::int64_t taken) {
+    if (configured && *configured != taken)
+      leave_out("--deepspeed-config",
+                fmt::format("{} is {}, and {} is taken of the arguments", key, *configured, taken));
   }
 
   void read_stages() {
@@ -359,28 +381,15 @@ class RunReader {
   }
 
   void take_stages(const std::vector<std::int64_t>& stages, std::string_view flag) {
-    Recipe& r = recipe();
-    if (divide_layers(r, sizes_.layers).layers == stages) return;
-    std::int64_t first = 0, last = 0;
-    for (std::size_t s = 0; s < stages.size(); s += static_cast<std::size_t>(r.pipeline)) {
-      first += stages[s];
-      last += stages[s + static_cast<std::size_t>(r.pipeline) - 1];
-    }
-    Recipe uneven = r;
-    uneven.first = first;
-    uneven.last = last;
-    if (divide_layers(uneven, sizes_.layers).layers == stages) {
-      r = uneven;
-      return;
-    }
-    std::vector<std::int64_t> of_group(static_cast<std::size_t>(r.pipeline), 0);
-    for (std::size_t s = 0; s < stages.size(); ++s) of_group[s % of_group.size()] += stages[s];
-    r.layers = std::move(of_group);
-    if (divide_layers(r, sizes_.layers).layers != stages)
+    const auto taken = take_stage_layers(recipe(), stages);
+    if (!taken)
       file_.fail(
           flag, fmt::format("found stages of {} layers, allowed: on each group of devices, as many in all of "
                             "its stages, or one less in the last ones",
                             fmt::join(stages, ", ")));
+    if (*taken != stages)
+      leave_out(flag, fmt::format("stages of {} layers are taken as {}", fmt::join(stages, ", "),
+                                  fmt::join(*taken, ", ")));
   }
 
   void read_sharding() {
@@ -414,12 +423,15 @@ class RunReader {
       file_.fail("--num-distributed-optimizer-instances",
                  fmt::format("found {}, allowed: a divisor of the {} copies of a weight", instances, copies));
     if (instances > 1) s.group = static_cast<std::int32_t>(copies / instances);
+    if (const auto group = deepspeed_.shard_group;
+        group && s.any() && copies % *group == 0 && *group < copies)
+      s.group = static_cast<std::int32_t>(*group);
   }
 
   // With bfloat16, its optimizer shards its state without a stage as well.
   [[nodiscard]] StateSharding::Kind deepspeed_kind() const {
     constexpr std::int64_t kStages = 3;
-    const std::int64_t stage = zero_stage_.value_or(0);
+    const std::int64_t stage = deepspeed_.zero_stage.value_or(0);
     if (stage > kStages) file_.fail("--zero-stage", fmt::format("found {}, allowed: 0, 1, 2, 3", stage));
     if (stage == 0 && sizes_.type == DataType::BFloat16) return StateSharding::Kind::Optimizer;
     return static_cast<StateSharding::Kind>(stage);
@@ -428,7 +440,7 @@ class RunReader {
   void read_recompute() {
     const std::string granularity =
         given("--recompute-activations") ? "selective" : file_.text("--recompute-granularity").value_or("");
-    if (granularity.empty()) return;
+    if (granularity.empty()) return read_deepspeed_recompute();
     if (granularity == "selective") {
       recipe().recompute = Recompute::Kind::Selective;
       const std::vector<std::string> modules = file_.texts("--recompute-modules");
@@ -455,8 +467,19 @@ class RunReader {
                 fmt::format("{}: the input of each layer is kept, not of each {}", number, number));
   }
 
+  void read_deepspeed_recompute() {
+    if (deepspeed_.recomputes_layers) recipe().recompute = Recompute::Kind::Full;
+    if (!deepspeed_.recomputes_layers && deepspeed_.tunes_recomputation)
+      leave_out("--deepspeed-config",
+                "activation_checkpointing: nothing is computed again, as no argument asks for it");
+  }
+
   void read_optimizer() {
     const std::string name = file_.text("--optimizer").value_or("adam");
+    if (!given("--optimizer") && deepspeed_.optimizer) {
+      run_.optimizer = *deepspeed_.optimizer;
+      return read_gradient_type();
+    }
     constexpr double kUsualMomentum = 0.9;
     if (name == "sgd") {
       const bool momentum = file_.rate("--sgd-momentum").value_or(kUsualMomentum) > 0;
@@ -467,43 +490,28 @@ class RunReader {
     } else if (name != "adam") {
       file_.fail("--optimizer", fmt::format("found \"{}\", allowed: adam, sgd, muon, lion", name));
     }
+    read_gradient_type();
+  }
+
+  void read_gradient_type() {
     if (sizes_.type == DataType::BFloat16 && given("--grad-reduce-in-bf16"))
       run_.gradient_type = DataType::BFloat16;
     if (sizes_.type == DataType::Float16 && !given("--accumulate-allreduce-grads-in-fp32"))
       run_.gradient_type = DataType::Float16;
+    if (deepspeed_.gradient_type) run_.gradient_type = *deepspeed_.gradient_type;
   }
 
   const MegatronFile& file_;
   std::int64_t devices_;
-  std::optional<std::int64_t> zero_stage_;
+  DeepspeedConfig deepspeed_;
   DecoderSizes sizes_;
-  MegatronRun run_;
+  FrameworkRun run_;
 };
 
 }  // namespace
 
-MegatronRun megatron_run(const MegatronFile& file, std::int64_t devices) {
+FrameworkRun megatron_run(const MegatronFile& file, std::int64_t devices) {
   return RunReader(file, devices).read();
-}
-
-std::optional<std::int64_t> devices_of_launch(const MegatronFile& file) {
-  // Nothing: the flag has no plain number. 0: it is not given.
-  const auto number = [&](std::string_view flag) -> std::optional<std::int64_t> {
-    const std::optional<std::string> text = file.launch_text(flag);
-    if (!text) return 0;
-    std::int64_t value = 0;
-    constexpr std::int64_t kMost = 1 << 20;
-    const char* const end = text->data() + text->size();
-    const auto [stopped, error] = std::from_chars(text->data(), end, value);
-    const bool plain = error == std::errc() && stopped == end && value > 0 && value <= kMost;
-    return plain ? std::optional(value) : std::nullopt;
-  };
-  const auto each = number("--nproc-per-node"), nodes = number("--nnodes");
-  const auto gpus = number("--num-gpus"), hosts = number("--num-nodes");
-  if (!each || !nodes || !gpus || !hosts) return std::nullopt;
-  const std::int64_t of_a_node = *each > 0 ? *each : *gpus;
-  if (of_a_node == 0) return std::nullopt;
-  return of_a_node * std::max({*nodes, *hosts, std::int64_t{1}});
 }
 
 }  // namespace pipesim

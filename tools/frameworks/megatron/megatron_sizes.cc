@@ -354,8 +354,13 @@ class SizesReader {
     sizes_.kv_heads = sizes_.heads;
     if (!sizes_.head_norm) leave_out("--qk-layernorm", "missing; latents have norms");
     sizes_.head_norm = false;
-    if (!sizes_.experts || !sizes_.gated)
-      file_.fail("--multi-latent-attention", "goes with --num-experts and --swiglu, as in DeepSeek-V3");
+    if (!sizes_.gated) leave_out("--swiglu", "missing; feed-forward parts are gated with latents");
+    sizes_.gated = true;
+    if (!sizes_.experts) {  // DeepSeek-V3 of dense layers alone
+      sizes_.experts = decoder_sizes("deepseek-v3").experts;
+      sizes_.experts->dense_layers = sizes_.layers;
+      return;
+    }
     if (sizes_.experts->shared_ffn % sizes_.experts->ffn != 0)
       file_.fail("--moe-shared-expert-intermediate-size",
                  fmt::format("found {}, allowed: a multiple of --moe-ffn-hidden-size {}",
@@ -435,7 +440,8 @@ bool starts(const MegatronFile& file, std::string_view program) {
 }  // namespace
 
 bool is_bert(const MegatronFile& file) {
-  static constexpr std::array<std::string_view, 5> kTasks{"MNLI", "QQP", "RACE", "CoLA", "STS-B"};
+  static constexpr std::array<std::string_view, 11> kTasks{"MNLI", "QQP",  "RACE",  "CoLA", "STS-B", "QNLI",
+                                                           "RTE",  "MRPC", "SST-2", "WNLI", "SNLI"};
   const std::string task = file.text("--task").value_or("");
   if (file.program() == "main.py") return std::ranges::find(kTasks, task) != kTasks.end();
   if (!file.program().empty()) return starts(file, "bert");

@@ -10,7 +10,7 @@
 namespace pipesim {
 
 /// The sizes of the model that arguments of Megatron-LM describe. `tensor`: the degree of tp, to which the
-/// vocabulary is filled up. What is taken otherwise is added to `left_out`, as in MegatronRun. InputError
+/// vocabulary is filled up. What is taken otherwise is added to `left_out`, as in FrameworkRun. InputError
 /// when something is missing, contradicts itself, or no model of the zoo has it.
 DecoderSizes megatron_sizes(const MegatronFile& file, std::int64_t tensor,
                             std::vector<std::string>& left_out);

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "costmodel/cost_model.h"
+#include "search/recipes/recipe.h"
+
+namespace pipesim {
+
+/// A run of a framework as pipesim expresses it.
+struct FrameworkRun {
+  std::string_view framework;  ///< as framework_named() takes it
+  std::string model;           ///< text of open_model(), without its batch
+  Recipe recipe;               ///< complete
+  std::int64_t samples = 0;    ///< of an iteration
+  Optimizer optimizer = Optimizer::Adam;
+  DataType gradient_type = DataType::Float32;
+  std::vector<std::string> left_out;     ///< "--tp-comm-overlap: products and …": what is taken otherwise
+  std::optional<std::int64_t> launched;  ///< devices that its script starts; nothing: no file says that
+};
+
+}  // namespace pipesim

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tools/frameworks/settings/settings.h"
+
+namespace pipesim {
+
+/// A model by torchtitan's names.
+struct TorchtitanFlavor {
+  std::string_view module, flavor;  ///< "llama3" and "8B"
+  std::string_view zoo;             ///< text of open_model(), but for what settings say; "": the zoo has none
+  std::string_view what;            ///< what is taken otherwise, or why there is none
+};
+
+/// InputError in the words of `fail` (settings.fail()) where torchtitan has no such model, or the zoo none.
+const TorchtitanFlavor& torchtitan_flavor(const Settings& settings, std::string_view main_module);
+
+/// Whether torchtitan has models of this name, such as "llama3".
+bool is_torchtitan_module(std::string_view name);
+
+/// What a configuration of torchtitan's main branch sets, by its name, such as "llama3_8b"; nothing: it has
+/// none of this name, or one that is not known here.
+std::optional<Settings> torchtitan_configuration(std::string_view function);
+std::vector<std::string> torchtitan_configurations();
+
+}  // namespace pipesim
