@@ -35,7 +35,8 @@ EstimateClass EstimateOrder::class_of(const OpenRecipe& c) const {
   const Recipe& mesh = space_.meshes()[c.mesh];
   EstimateClass of;
   of.mesh = c.mesh, of.sharding = c.sharding, of.recompute = c.recompute;
-  of.zero = static_cast<std::uint8_t>(space_.shardings(mesh)[c.sharding].kind);
+  const StateSharding& sharding = space_.shardings(mesh)[c.sharding];
+  of.zero = static_cast<std::uint8_t>(static_cast<int>(sharding.kind) + (sharding.keep_gathered ? 1 : 0));
   of.pipelined = mesh.pipeline > 1;
   of.far_experts = mesh.expert * mesh.expert_tensor_degree() > most_tensor_ && mesh.expert > 1;
   const std::string& schedule = space_.pipelines(mesh)[c.pipeline].schedule;

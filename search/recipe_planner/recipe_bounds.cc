@@ -13,8 +13,11 @@ PermanentBytes permanent_bytes(const RecipeMeshCosts& costs, std::int64_t times,
   const auto of = [&](const PartCosts& part) {
     return least_permanent(part, times, sharding, gradient_type, optimizer);
   };
-  PermanentBytes bytes{of(costs.front), of(costs.behind), {}};
-  for (const PartCosts& part : costs.of_class) bytes.of_class.push_back(of(part));
+  PermanentBytes bytes{of(costs.front), of(costs.behind), {}, {}};
+  for (const PartCosts& part : costs.of_class) {
+    bytes.of_class.push_back(of(part));
+    bytes.gathered.push_back(least_gathered(part, times, sharding));
+  }
   return bytes;
 }
 
@@ -356,6 +359,8 @@ Bytes DividedCosts::memory(const ScheduleShape& shape, const PermanentBytes& per
         const Stage& here = stage(group.steps[c], g);
         sum += moment.before_input[c] * here.kept +
                (moment.before_weight[c] - moment.before_input[c]) * here.kept_for_weights;
+        for (std::size_t k = 0; k < here.layers.size() && moment.before_input[c] > 0; ++k)
+          sum += here.layers[k] * permanent.gathered[k];
         if (moment.begins == c) again = std::max(Bytes(0), here.while_again - here.kept);
       }
       most = std::max(most, sum + again);

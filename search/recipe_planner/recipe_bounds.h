@@ -18,10 +18,11 @@ struct RecipeBound {
   bool operator==(const RecipeBound&) const = default;
 };
 
-/// Permanent bytes of parts under a sharding, with so many times the copies, see least_permanent().
+/// Permanent bytes of parts under a sharding, with so many times the copies, see least_permanent(); and what
+/// layers of a class keep of gathered weights, see least_gathered().
 struct PermanentBytes {
   Bytes front, behind;
-  std::vector<Bytes> of_class;
+  std::vector<Bytes> of_class, gathered;
 };
 PermanentBytes permanent_bytes(const RecipeMeshCosts& costs, std::int64_t times,
                                const StateSharding& sharding, DataType gradient_type, Optimizer optimizer);

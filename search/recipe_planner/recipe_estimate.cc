@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "taskgraph/plan/state_sharding.h"
+
 namespace pipesim {
 namespace {
 
@@ -23,7 +25,8 @@ LearnedRatios::Classes classes_of_time(const EstimateClass& of) {
 }
 
 LearnedRatios::Classes classes_of_memory(const EstimateClass& of) {
-  const std::uint64_t kind = joined(of.recompute, of.pipelined ? 1 : 0);
+  const bool keeps_gathered = of.zero > static_cast<int>(StateSharding::Kind::Weights);
+  const std::uint64_t kind = joined(of.recompute, (of.pipelined ? 1 : 0) + (keeps_gathered ? 2 : 0));
   const std::uint64_t schedule = joined(joined(kind, of.schedule), of.zero);
   const std::uint64_t mesh = joined(of.mesh, of.recompute);
   return {kind, schedule, mesh, joined(joined(mesh, of.schedule), of.sharding)};

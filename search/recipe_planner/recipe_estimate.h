@@ -29,7 +29,7 @@ class LearnedRatios {
 
 /// Of a recipe: what its time and memory are estimated by, beside its bounds.
 struct EstimateClass {
-  std::uint8_t zero = 0;  ///< StateSharding::Kind
+  std::uint8_t zero = 0;  ///< StateSharding::Kind; one more where gathered weights are kept
   bool pipelined = false;
   bool far_experts = false;    ///< experts are divided beyond what tp ever is: beyond a node, as a rule
   std::uint8_t schedule = 0;   ///< a number of its name

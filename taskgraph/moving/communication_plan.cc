@@ -47,27 +47,45 @@ class PlanWriter {
     out_.lane_uses.shrink_to_fit();
     out_.groups.shrink_to_fit();
     out_.earlier.shrink_to_fit();
-    Ends begin;
     for (std::size_t t = 0; t < out_.tasks.size(); ++t) {
       CommunicationTask& task = out_.tasks[t];
-      const Ends end = ends_[t];
-      task.lanes = std::span(out_.lane_uses).subspan(begin.lanes, end.lanes - begin.lanes);
-      task.group = std::span(out_.groups).subspan(begin.group, end.group - begin.group);
-      task.after = std::span(out_.earlier).subspan(begin.after, end.after - begin.after);
-      begin = end;
+      const Places& at = places_[t];
+      task.lanes = std::span(out_.lane_uses).subspan(at.lanes.begin, at.lanes.size());
+      task.group = std::span(out_.groups).subspan(at.group.begin, at.group.size());
+      task.after = std::span(out_.earlier).subspan(at.after.begin, at.after.size());
     }
   }
 
+  // How long all tasks together hold each lane.
+  [[nodiscard]] std::vector<LaneUse> loads() const {
+    std::vector<LaneUse> uses = out_.lane_uses;
+    for (const auto& [lanes, times] : priced_) {
+      for (std::size_t u = lanes.begin; u < lanes.end && times > 1; ++u) uses[u].hold *= times;
+    }
+    return added_up(uses, prices_.topology().num_lanes());
+  }
+
  private:
-  // Where what belongs to a task ends in the plan's lists.
-  struct Ends {
-    std::size_t lanes = 0, group = 0, after = 0;
+  // In the plan's lists. Pieces of a step have the same group, and those of one size the same lanes.
+  struct Place {
+    std::size_t begin = 0, end = 0;
+    [[nodiscard]] std::size_t size() const { return end - begin; }
+  };
+  struct Places {
+    Place lanes, group, after;
+  };
+  struct Priced {
+    Place lanes;
+    Nanoseconds times = 0;  // tasks that hold them
   };
 
   void add_step(const RedistributionStep& step, std::int32_t term, std::int32_t number) {
     first_task_.push_back(out_.tasks.size());
     const std::int64_t size = loaded(step.elements * element_bytes_, load_);
     const std::int64_t pieces = pieces_of(size, largest_piece_);
+    Place group{out_.groups.size(), 0};
+    out_.groups.insert(out_.groups.end(), step.group.begin(), step.group.end());
+    group.end = out_.groups.size();
     for (std::int64_t p = 0; p < pieces; ++p) {
       CommunicationTask& task = out_.tasks.emplace_back();
       task.kind = step.kind;
@@ -78,27 +96,41 @@ class PlanWriter {
       task.step = number;
       task.term = term;
       task.size = Bytes(size * (p + 1) / pieces - size * p / pieces);
-      price(task, step.group);
+      price(task, group, first_task_.back());
     }
   }
 
-  void price(CommunicationTask& task, std::span<const DeviceId> group) {
-    const CollectiveTime& time = time_of(task.kind, group, task.size, gathers_, prices_);
+  // As an earlier piece of the step, where one has the same size.
+  void price(CommunicationTask& task, const Place& group, std::size_t first_of_step) {
+    for (std::size_t t = out_.tasks.size() - 1; t-- > first_of_step;) {
+      if (out_.tasks[t].size != task.size) continue;
+      task.duration = out_.tasks[t].duration;
+      places_.push_back({places_[t].lanes, group, {}});
+      priced_of_.push_back(priced_of_[t]);
+      ++priced_[priced_of_[t]].times;
+      return;
+    }
+    const std::span<const DeviceId> members = std::span(out_.groups).subspan(group.begin, group.size());
+    const CollectiveTime& time = time_of(task.kind, members, task.size, gathers_, prices_);
     task.duration = to_nanoseconds(time.duration);
+    Place lanes{out_.lane_uses.size(), 0};
     append_rounded(time.lanes, task.duration, out_.lane_uses);
-    out_.groups.insert(out_.groups.end(), group.begin(), group.end());
-    ends_.push_back({out_.lane_uses.size(), out_.groups.size(), 0});
+    lanes.end = out_.lane_uses.size();
+    places_.push_back({lanes, group, {}});
+    priced_of_.push_back(priced_.size());
+    priced_.push_back({lanes, 1});
   }
 
   void link(const RedistributionStep& step, std::size_t s) {
     for (std::size_t t = first_task_[s]; t < first_task_[s + 1]; ++t) {
+      places_[t].after.begin = out_.earlier.size();
       for (const std::int32_t before : step.after) {
         const auto b = static_cast<std::size_t>(before);
         for (std::size_t e = first_task_[b]; e < first_task_[b + 1]; ++e) {
           out_.earlier.push_back(static_cast<std::int32_t>(e));
         }
       }
-      ends_[t].after = out_.earlier.size();
+      places_[t].after.end = out_.earlier.size();
     }
   }
 
@@ -109,14 +141,21 @@ class PlanWriter {
   GatherBy gathers_;
   CommunicationPlan& out_;
   std::vector<std::size_t> first_task_;
-  std::vector<Ends> ends_;
+  std::vector<Places> places_;          // by task
+  std::vector<std::size_t> priced_of_;  // by task
+  std::vector<Priced> priced_;
 };
 
 PlanExpansion expansion_of(const std::vector<CommunicationTask>& tasks, std::size_t num_devices) {
   PlanExpansion out;
+  std::size_t contributed = 0, arrived = 0;
+  for (const CommunicationTask& t : tasks) {
+    contributed += contributors(t.kind, t.group).size();
+    arrived += receivers(t.kind, t.group).size();
+  }
   out.tasks.reserve(tasks.size());
-  out.contributions.reserve(tasks.size());
-  out.arrivals.reserve(tasks.size());
+  out.contributions.reserve(contributed);
+  out.arrivals.reserve(arrived);
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     const CommunicationTask& t = tasks[i];
     const auto number = static_cast<std::int32_t>(i);
@@ -253,7 +292,7 @@ CommunicationPlan written(std::span<const Redistribution> redistributions, bool 
   std::sort(plan.local.begin(), plan.local.end());
   plan.local.erase(std::unique(plan.local.begin(), plan.local.end()), plan.local.end());
   add_receive_buffers(plan, element_bytes, load, layouts[target], prices.topology().num_devices());
-  plan.loads = added_up(plan.lane_uses, prices.topology().num_lanes());
+  plan.loads = writer.loads();
   CommunicatorList needed(prices.groups());
   for (const CommunicationTask& t : plan.tasks) {
     if (t.piece == 0) needed.add(t.kind, t.group);

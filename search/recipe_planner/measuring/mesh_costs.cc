@@ -173,6 +173,21 @@ Bytes least_permanent(const PartCosts& part, std::int64_t times, const StateShar
   return sum;
 }
 
+// A device's own part may lie among what it gathered. Biases are gathered too, and backward does not read
+// them.
+Bytes least_gathered(const PartCosts& part, std::int64_t times, const StateSharding& sharding) {
+  if (!sharding.gathers_to_use() || !sharding.keep_gathered) return Bytes(0);
+  constexpr double kReadByBackward = 0.95;
+  double sum = 0;
+  for (const PartCosts::Weights& w : part.weights) {
+    const std::int64_t copies = times * w.copies;
+    const std::int64_t parts = sharding.group == 0 ? copies : std::min<std::int64_t>(copies, sharding.group);
+    const double others = static_cast<double>(w.elements) - w.mean_elements / static_cast<double>(parts);
+    sum += std::max(0.0, others) * static_cast<double>(bytes_per_element(w.type));
+  }
+  return Bytes(static_cast<std::int64_t>(kReadByBackward * sum));
+}
+
 namespace {
 
 // What a microbatch takes in a part, at least.

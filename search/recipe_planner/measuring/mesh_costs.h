@@ -134,6 +134,9 @@ class MeshMeter {
 /// `times` the copies that were measured.
 Bytes least_permanent(const PartCosts& part, std::int64_t times, const StateSharding& sharding,
                       DataType gradient_type, Optimizer optimizer);
+/// The least that a device keeps from forward to backward of the part's weights that it gathered, where these
+/// are not gathered again.
+Bytes least_gathered(const PartCosts& part, std::int64_t times, const StateSharding& sharding);
 
 /// No recipe of this mesh takes less: what all microbatches take in all parts, divided as evenly as the
 /// groups are fast.

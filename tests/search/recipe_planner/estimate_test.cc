@@ -43,6 +43,17 @@ TEST(RecipeEstimate, FollowsWhatWasSimulated) {
   EXPECT_EQ(estimate.time_over_bound(plain, OpenRecipe::Known::OfFew), 1);
 }
 
+// What keeps all gathered weights takes many times the memory of what gathers them again.
+TEST(RecipeEstimate, LearnsMemoryOfKeptGatheredWeightsApart) {
+  RecipeEstimate estimate;
+  EstimateClass kept, again;
+  kept.zero = 4, again.zero = 3;
+  const double before = estimate.memory_over_bound(again);
+  estimate.learn_memory(kept, Bytes(100), Bytes(1'000));
+  EXPECT_THAT(estimate.memory_over_bound(kept), Gt(4));
+  EXPECT_EQ(estimate.memory_over_bound(again), before);
+}
+
 struct WalkCase {
   OperatorGraph graph;
   Topology topology;

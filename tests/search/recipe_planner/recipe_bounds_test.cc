@@ -112,6 +112,7 @@ class SimulatedPick {
     StateSharding sharding = any(space.shardings(mesh));
     const Recompute::Kind recompute = any(space.recomputes());
     if (!space.has(mesh, pipeline, recompute, sharding)) sharding = {};
+    sharding.keep_gathered = sharding.gathers_to_use() && rng.below(2) == 0;
     recipe = space.recipe(mesh, pipeline, recompute, sharding);
     microbatches = space.microbatches(mesh);
     graph_.emplace(make_zoo_model(c.model + ",batch=" + std::to_string(recipe.data * recipe.microbatch)));

@@ -35,43 +35,56 @@ OpenRun open_run(const PlannerRun& run, const Framework& framework) {
                           {conditions.begin(), conditions.end()});
 }
 
-// The fastest of those that were ranked, fit, and are the framework's, too.
+// The first of those that were ranked, the fastest first, that is the framework's, too, and fits as it runs
+// it. Nothing where time is up before.
 std::optional<RatedRecipe> best_of_ranked(const OpenRun& open, const RecipeRanking& ranked) {
   constexpr int kMostTried = 4;
-  std::optional<RatedRecipe> best;
   int tried = 0;
-  for (const RatedRecipe& known : ranked.rated) {
-    if (!open.filter.rules().allows(known.recipe)) continue;
-    if (++tried > kMostTried) break;
-    RatedRecipe rated = rate_recipe(open, known.recipe);
-    if (!rated.evaluation.feasible()) continue;
-    if (!best || rated.evaluation.time < best->evaluation.time) best = std::move(rated);
+  try {
+    for (const RatedRecipe& known : ranked.rated) {
+      if (!open.filter.rules().allows(known.recipe)) continue;
+      if (++tried > kMostTried) break;
+      RatedRecipe rated = rate_recipe(open, known.recipe);
+      if (rated.evaluation.feasible()) return rated;
+    }
+  } catch (const OutOfTime&) {  // the framework's own ranking has no time either
   }
-  return best;
+  return std::nullopt;
 }
 
-FrameworkRow row_of(const PlannerRun& run, const Framework& framework, const RecipeRanking& ranked) {
+// A row should hold a plan before there is time for a better one.
+FrameworkRow row_of_ranked(const PlannerRun& run, const Framework& framework, const RecipeRanking& ranked) {
   FrameworkRow row{framework, std::nullopt, ""};
+  try {
+    row.best = best_of_ranked(open_run(run, framework), ranked);
+    if (row.best) row.note = "best of those that were ranked";
+  } catch (const InputError& error) {
+    row.note = error.what();
+  }
+  return row;
+}
+
+// Ranks the framework's own recipes.
+void improve(FrameworkRow& row, const PlannerRun& run) {
   const Stopwatch time;
   try {
-    const OpenRun open = open_run(run, framework);
-    const RecipeRanking ranking = rank_run(open, [](const RankingProgress&) { return true; });
-    if (ranking.best() != nullptr) row.best = *ranking.best();
-    row.note = ranking.proven() ? row.best               ? "proven"
-                                  : ranking.recipes == 0 ? "runs none of these recipes"
-                                                         : "none of its recipes fits"
-                                : fmt::format("best found in {}", pretty(Seconds(time.seconds())));
-    if (!row.best && !ranking.proven()) {
-      row.note = fmt::format("none found in {}", pretty(Seconds(time.seconds())));
-      row.best = best_of_ranked(open, ranked);
-      if (row.best) row.note = "best of those that were ranked";
+    const RecipeRanking ranking =
+        rank_run(open_run(run, row.framework), [](const RankingProgress&) { return true; });
+    const RatedRecipe* best = ranking.best();
+    const std::string taken = pretty(Seconds(time.seconds()));
+    if (best != nullptr && (!row.best || best->evaluation.time <= row.best->evaluation.time)) {
+      row.best = *best;
+      row.note = ranking.proven() ? "proven" : fmt::format("best found in {}", taken);
+    } else if (!row.best) {
+      row.note = !ranking.proven()      ? fmt::format("none found in {}", taken)
+                 : ranking.recipes == 0 ? "runs none of these recipes"
+                                        : "none of its recipes fits";
     }
   } catch (const InputError& error) {
     row.note = error.what();
   } catch (const OutOfTime&) {
-    row.note = fmt::format("none found in {}", pretty(Seconds(time.seconds())));
+    if (!row.best) row.note = fmt::format("none found in {}", pretty(Seconds(time.seconds())));
   }
-  return row;
 }
 
 }  // namespace
@@ -89,16 +102,29 @@ bool compares_frameworks(const PlannerRun& run) {
 
 std::vector<FrameworkRow> framework_rows(const PlannerRun& run, const RecipeRanking& ranked) {
   const Deadline* whole = deadline_kept();
+  const bool limited = whole != nullptr && whole->limited();
+  const auto until = [&](double share) {
+    const double seconds = limited ? share * std::max(0.0, whole->left()) : kSecondsOfEach;
+    return whole != nullptr ? whole->within(seconds) : Deadline(seconds);
+  };
+  constexpr double kForOneOfRanked = 0.4;
   std::vector<FrameworkRow> rows;
-  std::size_t left = frameworks().size();
   for (const Framework& framework : frameworks()) {
-    const bool limited = whole != nullptr && whole->limited();
-    const double seconds =
-        limited ? std::max(0.0, whole->left()) / static_cast<double>(left) : kSecondsOfEach;
-    const Deadline share = whole != nullptr ? whole->within(seconds) : Deadline(seconds);
+    const Deadline share = until(kForOneOfRanked);
     const KeepTo keep(share);
-    rows.push_back(row_of(run, framework, ranked));
-    --left;
+    rows.push_back(row_of_ranked(run, framework, ranked));
+  }
+  // Those that are not refused; without a plan first.
+  std::vector<FrameworkRow*> turns;
+  for (FrameworkRow& row : rows) {
+    if (row.best || row.note.empty()) turns.push_back(&row);
+  }
+  std::ranges::stable_sort(turns, {}, [](const FrameworkRow* row) { return row->best.has_value(); });
+  auto left = static_cast<double>(turns.size());
+  for (FrameworkRow* row : turns) {
+    const Deadline share = until(1 / left--);
+    const KeepTo keep(share);
+    improve(*row, run);
   }
   return rows;
 }
