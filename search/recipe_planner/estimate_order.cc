@@ -1,6 +1,7 @@
 #include "search/recipe_planner/estimate_order.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 
 namespace pipesim {
@@ -14,6 +15,14 @@ std::uint64_t key_of(const EstimateClass& of, OpenRecipe::Known known, bool tigh
         2 * static_cast<std::uint64_t>(known) + (tight ? 1 : 0)})
     key = (key << kByte) | part;
   return key;
+}
+
+// One more for each doubling of the samples of a microbatch over the devices that share them.
+std::uint8_t samples_class(const Recipe& mesh) {
+  constexpr int kOfOne = 16, kMost = 24;
+  const double share = static_cast<double>(mesh.microbatch) / static_cast<double>(mesh.tensor * mesh.context);
+  return static_cast<std::uint8_t>(
+      std::clamp(kOfOne + static_cast<int>(std::floor(std::log2(share))), 1, kMost));
 }
 
 // What hardly fits by its estimate may still do so; the less likely, the later it is tried.
@@ -38,6 +47,7 @@ EstimateClass EstimateOrder::class_of(const OpenRecipe& c) const {
   const StateSharding& sharding = space_.shardings(mesh)[c.sharding];
   of.zero = static_cast<std::uint8_t>(static_cast<int>(sharding.kind) + (sharding.keep_gathered ? 1 : 0));
   of.pipelined = mesh.pipeline > 1;
+  if (sharding.each_microbatch()) of.samples = samples_class(mesh);
   of.far_experts = mesh.expert * mesh.expert_tensor_degree() > most_tensor_ && mesh.expert > 1;
   const std::string& schedule = space_.pipelines(mesh)[c.pipeline].schedule;
   // An implied one is 1f1b or interleaved, which differ enough in how they are bounded.
@@ -58,7 +68,8 @@ EstimateOrder::Group& EstimateOrder::group_of(const OpenRecipe& c, bool tight) {
 }
 
 void EstimateOrder::update(Group& group) {
-  group.time_ratio = estimate_.time_over_bound(group.of, group.known);
+  // The first plan should come soon: what one bound tells, then, is told of all.
+  group.time_ratio = estimate_.time_over_bound(group.of, group.known, one_fits_);
   // Few microbatches have told that of all.
   group.memory_ratio = group.known == OpenRecipe::Known::OfFew ? 1 : estimate_.memory_over_bound(group.of);
 }

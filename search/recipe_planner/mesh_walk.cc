@@ -87,7 +87,14 @@ class MeshWalk::Neighbours {
       add(made);
     }
   }
-  [[nodiscard]] std::vector<std::uint32_t> found() && { return std::move(found_); }
+  // Those that divide the sequence more come last: they hold as much as those with more copies instead, and
+  // are little else but slower, unless samples are long.
+  [[nodiscard]] std::vector<std::uint32_t> found(const RecipeSpace& space) && {
+    const std::int64_t context = space.meshes()[self_].context;
+    std::ranges::stable_partition(
+        found_, [&](std::uint32_t mesh) { return space.meshes()[mesh].context <= context; });
+    return std::move(found_);
+  }
 
  private:
   const std::map<Parts, std::uint32_t>& numbers_;
@@ -129,7 +136,7 @@ std::vector<std::uint32_t> MeshWalk::near(std::uint32_t mesh) const {
       if (parts[part] % factor == 0) near.add(with(parts, part, parts[part] / factor));
     }
   }
-  return std::move(near).found();
+  return std::move(near).found(space_);
 }
 
 }  // namespace pipesim

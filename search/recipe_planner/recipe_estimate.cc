@@ -16,19 +16,21 @@ constexpr std::uint64_t joined(std::uint64_t a, std::uint64_t b) {
   return a * kWidth + b;
 }
 
-// Kinds of sharding and pipelines; with schedules and recomputation; these on one mesh.
-LearnedRatios::Classes classes_of_time(const EstimateClass& of) {
+// Kinds of sharding and pipelines; with samples; with schedules and recomputation; these on one mesh.
+LearnedRatios<5>::Classes classes_of_time(const EstimateClass& of) {
   const std::uint64_t kind = joined(of.zero, (of.pipelined ? 1 : 0) + (of.far_experts ? 2 : 0));
+  const std::uint64_t samples = joined(kind, of.samples);
   const std::uint64_t schedule = joined(kind, of.schedule);
   const std::uint64_t mesh = joined(joined(of.mesh, of.sharding), of.schedule);
-  return {kind, schedule, joined(joined(kind, of.sharding), of.mesh), joined(mesh, of.recompute)};
+  return {kind, samples, joined(schedule, of.samples), joined(joined(kind, of.sharding), of.mesh),
+          joined(mesh, of.recompute)};
 }
 
-LearnedRatios::Classes classes_of_memory(const EstimateClass& of) {
+LearnedRatios<4>::Classes classes_of_memory(const EstimateClass& of) {
   const bool keeps_gathered = of.zero > static_cast<int>(StateSharding::Kind::Weights);
   const std::uint64_t kind = joined(of.recompute, (of.pipelined ? 1 : 0) + (keeps_gathered ? 2 : 0));
   const std::uint64_t schedule = joined(joined(kind, of.schedule), of.zero);
-  const std::uint64_t mesh = joined(of.mesh, of.recompute);
+  const std::uint64_t mesh = joined(joined(of.mesh, of.recompute), keeps_gathered ? 1 : 0);
   return {kind, schedule, mesh, joined(joined(mesh, of.schedule), of.sharding)};
 }
 
@@ -50,7 +52,8 @@ double prior_of_time(const EstimateClass& of, OpenRecipe::Known known) {
 
 }  // namespace
 
-void LearnedRatios::learn(const Classes& classes, double log_ratio) {
+template <std::size_t kWidths>
+void LearnedRatios<kWidths>::learn(const Classes& classes, double log_ratio) {
   for (std::size_t w = 0; w < kWidths; ++w) {
     Seen& seen = seen_[w][classes[w]];
     seen.sum += log_ratio;
@@ -58,22 +61,29 @@ void LearnedRatios::learn(const Classes& classes, double log_ratio) {
   }
 }
 
-double LearnedRatios::expected(const Classes& classes, double prior) const {
-  for (std::size_t w = 0; w < kWidths; ++w) {
+template <std::size_t kWidths>
+double LearnedRatios<kWidths>::expected(const Classes& classes, double prior, std::size_t widest) const {
+  for (std::size_t w = widest; w < kWidths; ++w) {
     const auto seen = seen_[w].find(classes[w]);
     if (seen != seen_[w].end()) prior = (seen->second.sum + kWider * prior) / (seen->second.count + kWider);
   }
   return prior;
 }
 
-double RecipeEstimate::time_over_bound(const EstimateClass& of, OpenRecipe::Known known) const {
-  const LearnedRatios::Classes classes = classes_of_time(of);
+template class LearnedRatios<4>;
+template class LearnedRatios<5>;
+
+double RecipeEstimate::time_over_bound(const EstimateClass& of, OpenRecipe::Known known,
+                                       bool by_samples) const {
+  const LearnedRatios<5>::Classes classes = classes_of_time(of);
+  const std::size_t widest = by_samples ? 1 : 0;
   if (known == OpenRecipe::Known::OfFew)
-    return std::exp(times_[static_cast<std::size_t>(known)].expected(classes, prior_of_time(of, known)));
+    return std::exp(
+        times_[static_cast<std::size_t>(known)].expected(classes, prior_of_time(of, known), widest));
   double sum = 0;
   for (auto k = static_cast<std::size_t>(known); k <= static_cast<std::size_t>(OpenRecipe::Known::OfTraffic);
        ++k)
-    sum += times_[k].expected(classes, prior_of_time(of, static_cast<OpenRecipe::Known>(k)));
+    sum += times_[k].expected(classes, prior_of_time(of, static_cast<OpenRecipe::Known>(k)), widest);
   return std::exp(sum);
 }
 
@@ -85,7 +95,7 @@ double RecipeEstimate::memory_over_bound(const EstimateClass& of) const {
 // What skips a bound skips its ratio as well.
 void RecipeEstimate::learn_closer(const EstimateClass& of, OpenRecipe::Known before, OpenRecipe::Known after,
                                   Nanoseconds bound, Nanoseconds closer) {
-  const LearnedRatios::Classes classes = classes_of_time(of);
+  const LearnedRatios<5>::Classes classes = classes_of_time(of);
   auto k = static_cast<std::size_t>(before);
   times_[k].learn(classes, log_ratio(static_cast<double>(closer), static_cast<double>(bound)));
   while (++k < static_cast<std::size_t>(after)) times_[k].learn(classes, 0);

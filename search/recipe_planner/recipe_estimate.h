@@ -11,14 +11,15 @@ namespace pipesim {
 
 /// Logarithms of ratios that were seen in classes of recipes, from the widest class to the narrowest. What a
 /// class has not seen itself is as in the next wider one.
+template <std::size_t kWidths>
 class LearnedRatios {
  public:
-  static constexpr std::size_t kWidths = 4;
   using Classes = std::array<std::uint64_t, kWidths>;  ///< numbers, the widest class first
 
   void learn(const Classes& classes, double log_ratio);
-  /// The expected logarithm, where `prior` is expected before anything is seen.
-  [[nodiscard]] double expected(const Classes& classes, double prior) const;
+  /// The expected logarithm, where `prior` is expected before anything is seen. Classes before `widest` tell
+  /// nothing.
+  [[nodiscard]] double expected(const Classes& classes, double prior, std::size_t widest = 0) const;
 
  private:
   struct Seen {
@@ -31,7 +32,10 @@ class LearnedRatios {
 struct EstimateClass {
   std::uint8_t zero = 0;  ///< StateSharding::Kind; one more where gathered weights are kept
   bool pipelined = false;
-  bool far_experts = false;    ///< experts are divided beyond what tp ever is: beyond a node, as a rule
+  bool far_experts = false;  ///< experts are divided beyond what tp ever is: beyond a node, as a rule
+  /// Where each microbatch gathers weights or scatters gradients, which takes the longer part of it the fewer
+  /// samples a device has: their logarithm to base 2, and some; else 0.
+  std::uint8_t samples = 0;
   std::uint8_t schedule = 0;   ///< a number of its name
   std::uint8_t recompute = 0;  ///< as in OpenRecipe
   std::uint8_t sharding = 0;   ///< as in OpenRecipe
@@ -43,8 +47,10 @@ struct EstimateClass {
 /// above theirs. An estimate only says what to look at first: it proves nothing.
 class RecipeEstimate {
  public:
-  /// The time (ns) of recipes of a class over a bound of this kind.
-  [[nodiscard]] double time_over_bound(const EstimateClass& of, OpenRecipe::Known known) const;
+  /// The time (ns) of recipes of a class over a bound of this kind. `by_samples`: recipes with many samples
+  /// on a device tell nothing of those with few.
+  [[nodiscard]] double time_over_bound(const EstimateClass& of, OpenRecipe::Known known,
+                                       bool by_samples) const;
   /// Peak memory over its bound.
   [[nodiscard]] double memory_over_bound(const EstimateClass& of) const;
 
@@ -56,9 +62,9 @@ class RecipeEstimate {
   void learn_memory(const EstimateClass& of, Bytes bound, Bytes peak);
 
  private:
-  static constexpr std::size_t kKinds = 4;   // of OpenRecipe::Known
-  std::array<LearnedRatios, kKinds> times_;  // of the next closer bound over this one; last, of the time
-  LearnedRatios memory_;
+  static constexpr std::size_t kKinds = 4;      // of OpenRecipe::Known
+  std::array<LearnedRatios<5>, kKinds> times_;  // of the next closer bound over this one; last, of the time
+  LearnedRatios<4> memory_;
 };
 
 }  // namespace pipesim

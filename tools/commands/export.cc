@@ -133,7 +133,7 @@ std::string best_export(const ExportRun& run, const FrameworkPlan& plan) {
       ranking.proven() ? "" : fmt::format(", of those that {} s were enough for,", run.seconds),
       best.recipe.str(), pretty(to_seconds(best.evaluation.time)),
       change_text(before.time, best.evaluation.time), pretty(to_seconds(before.time)), run.plan.model,
-      run.plan.topology, plan.samples, run.framework.name, best.recipe.str());
+      run.plan.topology, plan.samples, target_text(run), best.recipe.str());
 }
 
 [[noreturn]] void refuse_export(const ExportRun& run, const ReadPlan& read, const Refusals& refusals) {

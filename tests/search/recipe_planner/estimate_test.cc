@@ -19,11 +19,12 @@ using testing::Gt;
 using testing::Lt;
 
 TEST(LearnedRatios, KnowsTheClassThatWasSeenBest) {
-  LearnedRatios ratios;
+  LearnedRatios<4> ratios;
   EXPECT_EQ(ratios.expected({1, 2, 3, 4}, 0.3), 0.3);
   for (int i = 0; i < 50; ++i) ratios.learn({1, 2, 3, 4}, 1);
   EXPECT_THAT(ratios.expected({1, 2, 3, 4}, 0), DoubleNear(1, 1e-3));
   EXPECT_THAT(ratios.expected({1, 7, 8, 9}, 0), DoubleNear(1, 0.02)) << "of the widest class alone";
+  EXPECT_EQ(ratios.expected({1, 7, 8, 9}, 0, 1), 0) << "which is left out";
   EXPECT_EQ(ratios.expected({5, 6, 7, 8}, 0), 0);
   ratios.learn({1, 7, 8, 9}, 0);
   EXPECT_THAT(ratios.expected({1, 7, 8, 9}, 0), Lt(ratios.expected({1, 2, 3, 4}, 0)));
@@ -35,12 +36,30 @@ TEST(RecipeEstimate, FollowsWhatWasSimulated) {
   EstimateClass sharded, plain;
   sharded.zero = 3, sharded.pipelined = plain.pipelined = true;
   const auto over = [&](const EstimateClass& of) {
-    return estimate.time_over_bound(of, OpenRecipe::Known::OfTraffic);
+    return estimate.time_over_bound(of, OpenRecipe::Known::OfTraffic, false);
   };
   EXPECT_THAT(over(sharded), Gt(over(plain)));
   for (int i = 0; i < 20; ++i) estimate.learn_time(sharded, OpenRecipe::Known::OfTraffic, 100, 110);
   EXPECT_THAT(over(sharded), DoubleNear(1.1, 0.01));
-  EXPECT_EQ(estimate.time_over_bound(plain, OpenRecipe::Known::OfFew), 1);
+  EXPECT_EQ(estimate.time_over_bound(plain, OpenRecipe::Known::OfFew, false), 1);
+}
+
+// Gathers for one sample a device are far above their bound; they say nothing of those for many samples once
+// a plan is there.
+TEST(RecipeEstimate, LearnsApartBySamples) {
+  RecipeEstimate estimate;
+  EstimateClass few, many;
+  few.zero = many.zero = 3;
+  few.samples = 14, many.samples = 18;
+  few.mesh = 1, many.mesh = 2;
+  const auto over = [&](const EstimateClass& of, bool by_samples) {
+    return estimate.time_over_bound(of, OpenRecipe::Known::OfTraffic, by_samples);
+  };
+  const double before = over(many, true);
+  for (int i = 0; i < 20; ++i) estimate.learn_time(few, OpenRecipe::Known::OfTraffic, 100, 200);
+  EXPECT_THAT(over(few, true), DoubleNear(2, 0.1));
+  EXPECT_EQ(over(many, true), before);
+  EXPECT_THAT(over(many, false), DoubleNear(2, 0.1));
 }
 
 // What keeps all gathered weights takes many times the memory of what gathers them again.

@@ -11,7 +11,7 @@
 namespace pipesim {
 namespace {
 
-using Kind = PythonNode::Kind;
+using NodeKind = PythonNode::Kind;
 using Value = PythonValue;
 
 constexpr int kDeepestCall = 30;
@@ -30,28 +30,28 @@ std::string text_of(const PythonNode& node) {
   const auto part = [&](std::size_t i) { return text_of(node.parts[i]); };
   std::string list;
   switch (node.kind) {
-    case Kind::Text:
+    case NodeKind::Text:
       return "\"" + node.text + "\"";
-    case Kind::None:
+    case NodeKind::None:
       return "None";
-    case Kind::Field:
+    case NodeKind::Field:
       return part(0) + "." + node.text;
-    case Kind::Item:
+    case NodeKind::Item:
       return part(0) + "[" + part(1) + "]";
-    case Kind::Keyword:
+    case NodeKind::Keyword:
       return node.text + "=" + part(0);
-    case Kind::Spread:
+    case NodeKind::Spread:
       return "*" + part(0);
-    case Kind::Choice:
+    case NodeKind::Choice:
       return part(0) + " if " + part(1) + " else " + part(2);
-    case Kind::Sign:
+    case NodeKind::Sign:
       return node.parts.size() == 1 ? node.text + " " + part(0) : part(0) + " " + node.text + " " + part(1);
-    case Kind::Call:
-    case Kind::List:
-    case Kind::Dictionary:
-      for (std::size_t i = node.kind == Kind::Call ? 1 : 0; i < node.parts.size(); ++i)
+    case NodeKind::Call:
+    case NodeKind::List:
+    case NodeKind::Dictionary:
+      for (std::size_t i = node.kind == NodeKind::Call ? 1 : 0; i < node.parts.size(); ++i)
         list += (list.empty() ? "" : ", ") + part(i);
-      return node.kind == Kind::Call ? part(0) + "(" + list + ")" : "[" + list + "]";
+      return node.kind == NodeKind::Call ? part(0) + "(" + list + ")" : "[" + list + "]";
     default:
       return node.text;
   }
@@ -69,8 +69,8 @@ bool reaches(const PythonValue& from, const PythonValue* to, int depth = 0) {
 
 // "a.b.c" of an expression that is nothing but names.
 std::string dotted(const PythonNode& node) {
-  if (node.kind == Kind::Name) return node.text;
-  if (node.kind != Kind::Field) return "";
+  if (node.kind == NodeKind::Name) return node.text;
+  if (node.kind != NodeKind::Field) return "";
   const std::string owner = dotted(node.parts[0]);
   return owner.empty() ? "" : owner + "." + node.text;
 }
@@ -100,7 +100,7 @@ std::vector<std::string> PythonModule::functions() const {
   for (const std::string& name : order_) {
     const PythonNode& function = *functions_.at(name);
     const bool needs_some = std::any_of(function.parts.begin(), function.parts.end() - 1,
-                                        [](const PythonNode& p) { return p.kind == Kind::Name; });
+                                        [](const PythonNode& p) { return p.kind == NodeKind::Name; });
     if (!needs_some) names.push_back(name);
   }
   return names;
@@ -114,8 +114,8 @@ PythonReference PythonModule::value(const std::string& name) const {
 PythonReference PythonModule::call(const std::string& function) {
   inside_ = true;
   const PythonNode& definition = *functions_.at(function);
-  PythonNode without_arguments{Kind::Call, "", definition.line, {}};
-  without_arguments.parts.push_back({Kind::Name, function, definition.line, {}});
+  PythonNode without_arguments{NodeKind::Call, "", definition.line, {}};
+  without_arguments.parts.push_back({NodeKind::Name, function, definition.line, {}});
   PythonReference result = call_own(definition, without_arguments, names_);
   inside_ = false;
   return result;
@@ -128,39 +128,39 @@ void PythonModule::run(const PythonNode& block, Names& names) {
 void PythonModule::run_statement(const PythonNode& statement, Names& names) {
   step(statement.line);
   switch (statement.kind) {
-    case Kind::Block:
+    case NodeKind::Block:
       return run(statement, names);
-    case Kind::Assign: {
+    case NodeKind::Assign: {
       if (statement.text == "=")
         return assign(statement.parts[0], evaluate(statement.parts[1], names), names);
-      const PythonNode sum{Kind::Sign, statement.text.substr(0, statement.text.size() - 1), statement.line,
-                           statement.parts};
+      const PythonNode sum{NodeKind::Sign, statement.text.substr(0, statement.text.size() - 1),
+                           statement.line, statement.parts};
       return assign(statement.parts[0], evaluate(sum, names), names);
     }
-    case Kind::Expression: {
+    case NodeKind::Expression: {
       const PythonReference value = evaluate(statement.parts[0], names);
-      if (statement.parts[0].kind == Kind::Call && value->kind == Value::Kind::Object) {
+      if (statement.parts[0].kind == NodeKind::Call && value->kind == Value::Kind::Object) {
         calls_.push_back(value);
         if (!value->text.starts_with("print") && !value->text.starts_with("logger"))
           skip(statement.line, fmt::format("{} is not followed", text_of(statement.parts[0])));
       }
       return;
     }
-    case Kind::Return:
+    case NodeKind::Return:
       throw Returned{evaluate(statement.parts[0], names)};
-    case Kind::Function:
+    case NodeKind::Function:
       functions_[statement.text] = &statement;
       if (!inside_ && std::ranges::find(order_, statement.text) == order_.end())
         order_.push_back(statement.text);
       return;
-    case Kind::Condition:
+    case NodeKind::Condition:
       return run_condition(statement, names);
-    case Kind::Loop:
+    case NodeKind::Loop:
       return run_loop(statement, names);
-    case Kind::Import:
+    case NodeKind::Import:
       names[statement.text] = python_code(statement.parts[0].text, statement.line);
       return;
-    case Kind::Skipped:
+    case NodeKind::Skipped:
       return skip(statement.line, fmt::format("\"{} …\" is not followed", statement.text));
     default:
       return;
@@ -192,21 +192,22 @@ void PythonModule::run_loop(const PythonNode& statement, Names& names) {
   if (over->kind != Value::Kind::Object) return skip(statement.line, "a loop is not followed");
   const PythonReference any = field_of(over, "each", statement.line);
   const PythonNode& target = statement.parts[0];
-  for (const PythonNode& part : target.kind == Kind::List ? target.parts : std::vector<PythonNode>{target})
+  for (const PythonNode& part :
+       target.kind == NodeKind::List ? target.parts : std::vector<PythonNode>{target})
     assign(part, any, names);
   run(statement.parts[2], names);
 }
 
 void PythonModule::assign(const PythonNode& target, const PythonReference& value, Names& names) {
-  if (target.kind == Kind::Name) {
+  if (target.kind == NodeKind::Name) {
     names[target.text] = value;
-  } else if (target.kind == Kind::Field) {
+  } else if (target.kind == NodeKind::Field) {
     const PythonReference owner = evaluate(target.parts[0], names);
     if (owner->kind != Value::Kind::Object)
       return skip(target.line, fmt::format("{} is not followed", text_of(target)));
     owner->set(target.text,
                reaches(*value, owner.get()) ? python_code(value->text + "(…)", target.line) : value);
-  } else if (target.kind == Kind::List && value->kind == Value::Kind::List &&
+  } else if (target.kind == NodeKind::List && value->kind == Value::Kind::List &&
              value->items.size() == target.parts.size()) {
     for (std::size_t i = 0; i < target.parts.size(); ++i) assign(target.parts[i], value->items[i], names);
   } else {
@@ -239,22 +240,22 @@ PythonReference PythonModule::field_of(const PythonReference& owner, const std::
 PythonReference PythonModule::evaluate(const PythonNode& node, Names& names) {
   step(node.line);
   switch (node.kind) {
-    case Kind::None:
+    case NodeKind::None:
       return std::make_shared<Value>(Value{.line = node.line});
-    case Kind::Truth:
+    case NodeKind::Truth:
       return python_truth(node.text == "True", node.line);
-    case Kind::Number:
+    case NodeKind::Number:
       return number_of(node);
-    case Kind::Text:
+    case NodeKind::Text:
       return python_text(node.text, node.line);
-    case Kind::Name:
+    case NodeKind::Name:
       return name(node, names);
-    case Kind::List: {
+    case NodeKind::List: {
       auto list = std::make_shared<Value>(Value{.kind = Value::Kind::List, .line = node.line});
       for (const PythonNode& part : node.parts) list->items.push_back(evaluate(part, names));
       return list;
     }
-    case Kind::Dictionary: {
+    case NodeKind::Dictionary: {
       PythonReference object = python_object("dict", node.line);
       for (std::size_t i = 0; i + 1 < node.parts.size(); i += 2) {
         const PythonReference key = evaluate(node.parts[i], names);
@@ -263,9 +264,9 @@ PythonReference PythonModule::evaluate(const PythonNode& node, Names& names) {
       }
       return object;
     }
-    case Kind::Field:
+    case NodeKind::Field:
       return field_of(evaluate(node.parts[0], names), node.text, node.line);
-    case Kind::Item: {
+    case NodeKind::Item: {
       const PythonReference owner = evaluate(node.parts[0], names), key = evaluate(node.parts[1], names);
       if (owner->kind == Value::Kind::Object && key->kind == Value::Kind::Text)
         return field_of(owner, key->text, node.line);
@@ -274,11 +275,11 @@ PythonReference PythonModule::evaluate(const PythonNode& node, Names& names) {
         return owner->items[static_cast<std::size_t>(key->number)];
       return python_code(text_of(node), node.line);
     }
-    case Kind::Call:
+    case NodeKind::Call:
       return call(node, names);
-    case Kind::Sign:
+    case NodeKind::Sign:
       return sign(node, names);
-    case Kind::Choice: {
+    case NodeKind::Choice: {
       const PythonReference test = evaluate(node.parts[1], names);
       if (test->is_constant()) return evaluate(node.parts[test->holds() ? 0 : 2], names);
       return python_code(text_of(node), node.line);
@@ -290,7 +291,7 @@ PythonReference PythonModule::evaluate(const PythonNode& node, Names& names) {
 
 PythonReference PythonModule::call(const PythonNode& node, Names& names) {
   const PythonNode& callee = node.parts[0];
-  if (callee.kind == Kind::Name && !names.contains(callee.text)) {
+  if (callee.kind == NodeKind::Name && !names.contains(callee.text)) {
     const auto own = functions_.find(callee.text);
     if (own != functions_.end() && callee.text != "put") return call_own(*own->second, node, names);
   }
@@ -298,7 +299,7 @@ PythonReference PythonModule::call(const PythonNode& node, Names& names) {
   std::vector<std::pair<std::string, PythonReference>> named;
   for (std::size_t i = 1; i < node.parts.size(); ++i) {
     const PythonNode& part = node.parts[i];
-    if (part.kind == Kind::Keyword) {
+    if (part.kind == NodeKind::Keyword) {
       named.emplace_back(part.text, evaluate(part.parts[0], names));
     } else {
       arguments.push_back(evaluate(part, names));
@@ -316,7 +317,7 @@ PythonReference PythonModule::call(const PythonNode& node, Names& names) {
   }
   // A method of an object is a part of it, by what it is given.
   std::string known = written;
-  if (callee.kind == Kind::Field) {
+  if (callee.kind == NodeKind::Field) {
     const PythonReference owner = evaluate(callee.parts[0], names);
     if (owner->kind == Value::Kind::Object) {
       PythonReference part = field_of(owner, callee.text, node.line);
@@ -326,7 +327,7 @@ PythonReference PythonModule::call(const PythonNode& node, Names& names) {
       return part;
     }
     if (owner->kind == Value::Kind::Code) known = owner->text + "." + callee.text;
-  } else if (callee.kind == Kind::Name) {
+  } else if (callee.kind == NodeKind::Name) {
     const PythonReference value = name(callee, names);
     known = value->kind == Value::Kind::Code ? value->text : callee.text;
   } else {
@@ -371,12 +372,12 @@ PythonReference PythonModule::call_own(const PythonNode& function, const PythonN
   const std::size_t parameters = function.parts.size() - 1;
   for (std::size_t i = 0; i < parameters; ++i) {
     const PythonNode& parameter = function.parts[i];
-    inner[parameter.text] = parameter.kind == Kind::Keyword ? evaluate(parameter.parts[0], names_)
-                                                            : python_code(parameter.text, node.line);
+    inner[parameter.text] = parameter.kind == NodeKind::Keyword ? evaluate(parameter.parts[0], names_)
+                                                                : python_code(parameter.text, node.line);
   }
   for (std::size_t i = 1, place = 0; i < node.parts.size(); ++i) {
     const PythonNode& part = node.parts[i];
-    if (part.kind == Kind::Keyword) {
+    if (part.kind == NodeKind::Keyword) {
       inner[part.text] = evaluate(part.parts[0], names);
     } else if (place < parameters) {
       inner[function.parts[place++].text] = evaluate(part, names);

@@ -7,8 +7,8 @@
 namespace pipesim {
 namespace {
 
-constexpr int kDeepest = 16;
-constexpr std::size_t kMost = 20'000;
+constexpr int kDeepestValue = 16;
+constexpr std::size_t kMostSettings = 20'000;
 
 std::string text_of_number(const PythonValue& value) {
   constexpr double kExact = 9e15;
@@ -37,7 +37,7 @@ Setting setting_of(const PythonValue& value, const std::string& path, const std:
       break;
     case PythonValue::Kind::List:
       setting.kind = Kind::List;
-      for (std::size_t i = 0; i < value.items.size() && i < kMost && depth < kDeepest; ++i)
+      for (std::size_t i = 0; i < value.items.size() && i < kMostSettings && depth < kDeepestValue; ++i)
         setting.items.push_back(setting_of(*value.items[i], path, source, depth + 1));
       break;
     case PythonValue::Kind::Object:
@@ -53,9 +53,9 @@ Setting setting_of(const PythonValue& value, const std::string& path, const std:
 }
 
 void add_fields(const PythonValue& object, const std::string& before, int depth, Settings& to) {
-  if (depth > kDeepest) return;
+  if (depth > kDeepestValue) return;
   for (const auto& [name, value] : object.fields) {
-    if (to.all().size() > kMost) return;
+    if (to.all().size() > kMostSettings) return;
     const std::string path = before + name;
     const bool unset = value->kind == PythonValue::Kind::Object && value->text.empty();
     if (!unset) to.set(setting_of(*value, path, to.source(), depth));
@@ -65,7 +65,7 @@ void add_fields(const PythonValue& object, const std::string& before, int depth,
 
 std::string last_text(const PythonValue& value, int depth) {
   if (value.kind == PythonValue::Kind::Text) return value.text;
-  if (depth > kDeepest) return "";
+  if (depth > kDeepestValue) return "";
   std::string last;
   for (const auto& [name, field] : value.fields) {
     if (std::string text = last_text(*field, depth + 1); !text.empty()) last = std::move(text);

@@ -9,7 +9,7 @@
 namespace pipesim {
 namespace {
 
-using Kind = PythonNode::Kind;
+using NodeKind = PythonNode::Kind;
 using Token = PythonToken;
 
 // What no rule here reads: the rest of its statement is skipped.
@@ -20,7 +20,7 @@ class PythonParser {
   explicit PythonParser(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
 
   PythonNode module() {
-    PythonNode block = node(Kind::Block);
+    PythonNode block = node(NodeKind::Block);
     while (now().kind != Token::Kind::End) {
       if (now().kind == Token::Kind::Dedent || now().kind == Token::Kind::Indent) {
         ++at_;
@@ -61,7 +61,7 @@ class PythonParser {
     if (now().kind != Token::Kind::Name) throw NotUnderstood();
     return tokens_[at_++].text;
   }
-  [[nodiscard]] PythonNode node(Kind kind, std::string text = "") const {
+  [[nodiscard]] PythonNode node(NodeKind kind, std::string text = "") const {
     return {kind, std::move(text), now().line, {}};
   }
 
@@ -70,7 +70,7 @@ class PythonParser {
   void statement_into(PythonNode& block) {
     const std::size_t begin = at_;
     const int depth = depth_, depth_of_blocks = depth_of_blocks_;
-    PythonNode skipped = node(Kind::Skipped, now().text);
+    PythonNode skipped = node(NodeKind::Skipped, now().text);
     try {
       block.parts.push_back(statement());
       return;
@@ -102,7 +102,7 @@ class PythonParser {
   PythonNode statement() {
     if (now().kind == Token::Kind::Line) {
       ++at_;
-      return node(Kind::Empty);
+      return node(NodeKind::Empty);
     }
     if (now().kind == Token::Kind::Name) {
       const std::string& word = now().text;
@@ -117,7 +117,7 @@ class PythonParser {
         throw NotUnderstood();
       if (word == "return") return end_of_line(returned());
       if (word == "pass" || word == "assert" || word == "break" || word == "continue") {
-        PythonNode empty = node(Kind::Empty);
+        PythonNode empty = node(NodeKind::Empty);
         skip_statement();
         return empty;
       }
@@ -133,18 +133,18 @@ class PythonParser {
   }
 
   PythonNode returned() {
-    PythonNode result = node(Kind::Return);
+    PythonNode result = node(NodeKind::Return);
     ++at_;
-    result.parts.push_back(now().kind == Token::Kind::Line ? node(Kind::None) : tuple());
+    result.parts.push_back(now().kind == Token::Kind::Line ? node(NodeKind::None) : tuple());
     return result;
   }
 
   PythonNode assignment() {
-    PythonNode result = node(Kind::Expression);
+    PythonNode result = node(NodeKind::Expression);
     PythonNode first = tuple();
     if (take_sign(":")) {
       expression();
-      if (!is_sign("=")) return node(Kind::Empty);
+      if (!is_sign("=")) return node(NodeKind::Empty);
     }
     static constexpr std::array<std::string_view, 8> kSigns{"=", "+=", "-=", "*=", "/=", "//=", "|=", "%="};
     const bool assigns =
@@ -153,7 +153,7 @@ class PythonParser {
       result.parts.push_back(std::move(first));
       return result;
     }
-    result.kind = Kind::Assign;
+    result.kind = NodeKind::Assign;
     result.text = tokens_[at_++].text;
     result.parts.push_back(std::move(first));
     result.parts.push_back(tuple());
@@ -163,7 +163,7 @@ class PythonParser {
 
   PythonNode block() {
     expect_sign(":");
-    PythonNode result = node(Kind::Block);
+    PythonNode result = node(NodeKind::Block);
     if (now().kind != Token::Kind::Line) {
       statement_into(result);
       return result;
@@ -179,7 +179,7 @@ class PythonParser {
   }
 
   PythonNode function() {
-    PythonNode result = node(Kind::Function);
+    PythonNode result = node(NodeKind::Function);
     ++at_;
     result.text = expect_name();
     expect_sign("(");
@@ -188,10 +188,10 @@ class PythonParser {
         take_sign(",");
         continue;
       }
-      PythonNode parameter = node(Kind::Name, expect_name());
+      PythonNode parameter = node(NodeKind::Name, expect_name());
       if (take_sign(":")) expression();
       if (take_sign("=")) {
-        parameter.kind = Kind::Keyword;
+        parameter.kind = NodeKind::Keyword;
         parameter.parts.push_back(expression());
       }
       result.parts.push_back(std::move(parameter));
@@ -203,13 +203,13 @@ class PythonParser {
   }
 
   PythonNode condition() {
-    PythonNode result = node(Kind::Condition);
+    PythonNode result = node(NodeKind::Condition);
     ++at_;
     result.parts.push_back(expression());
     result.parts.push_back(block());
     if (is_word("elif")) {
       if (++depth_of_blocks_ > kDeepest) throw NotUnderstood();
-      PythonNode other = node(Kind::Block);
+      PythonNode other = node(NodeKind::Block);
       other.parts.push_back(condition());
       --depth_of_blocks_;
       result.parts.push_back(std::move(other));
@@ -220,9 +220,9 @@ class PythonParser {
   }
 
   PythonNode loop() {
-    PythonNode result = node(Kind::Loop);
+    PythonNode result = node(NodeKind::Loop);
     ++at_;
-    PythonNode target = node(Kind::List);
+    PythonNode target = node(NodeKind::List);
     do {
       target.parts.push_back(primary());
     } while (take_sign(",") && !is_word("in"));
@@ -251,13 +251,13 @@ class PythonParser {
   }
 
   PythonNode import() {
-    PythonNode result = node(Kind::Block);
+    PythonNode result = node(NodeKind::Block);
     const bool from = is_word("from");
     ++at_;
     const std::string module = dotted_name();
     const auto named = [&](std::string here, std::string there) {
-      PythonNode one = node(Kind::Import, std::move(here));
-      one.parts.push_back(node(Kind::Name, std::move(there)));
+      PythonNode one = node(NodeKind::Import, std::move(here));
+      one.parts.push_back(node(NodeKind::Name, std::move(there)));
       result.parts.push_back(std::move(one));
     };
     if (!from) {
@@ -283,7 +283,7 @@ class PythonParser {
   PythonNode tuple() {
     PythonNode first = expression();
     if (!is_sign(",")) return first;
-    PythonNode list{Kind::List, "", first.line, {}};
+    PythonNode list{NodeKind::List, "", first.line, {}};
     list.parts.push_back(std::move(first));
     while (take_sign(",")) {
       if (now().kind == Token::Kind::Line || is_sign("=") || is_sign(")")) break;
@@ -301,14 +301,14 @@ class PythonParser {
 
   PythonNode choice() {
     if (is_sign("*") || is_sign("**")) {
-      PythonNode spread = node(Kind::Spread);
+      PythonNode spread = node(NodeKind::Spread);
       ++at_;
       spread.parts.push_back(binary(0));
       return spread;
     }
     PythonNode first = binary(0);
     if (!is_word("if")) return first;
-    PythonNode result = node(Kind::Choice);
+    PythonNode result = node(NodeKind::Choice);
     ++at_;
     result.parts.push_back(std::move(first));
     result.parts.push_back(binary(0));
@@ -345,7 +345,7 @@ class PythonParser {
       if (sign.empty() || level < least) break;
       at_ += sign == "not in" ? std::size_t{2} : std::size_t{1};
       if (sign == "is" && take_word("not")) sign = "is not";
-      PythonNode joined{Kind::Sign, sign, left.line, {}};
+      PythonNode joined{NodeKind::Sign, sign, left.line, {}};
       joined.parts.push_back(std::move(left));
       joined.parts.push_back(binary(level + 1));
       left = std::move(joined);
@@ -358,7 +358,7 @@ class PythonParser {
     const bool sign = is_sign("-") || is_sign("+") || is_sign("~") || is_word("not");
     if (!sign) return primary();
     if (++depth_ > kDeepest) throw NotUnderstood();
-    PythonNode result = node(Kind::Sign, now().text);
+    PythonNode result = node(NodeKind::Sign, now().text);
     ++at_;
     constexpr int kComparisons = 2, kPowers = 6;
     result.parts.push_back(result.text == "not" ? binary(kComparisons) : binary(kPowers));
@@ -370,13 +370,13 @@ class PythonParser {
     PythonNode value = atom();
     while (true) {
       if (take_sign(".")) {
-        PythonNode field = node(Kind::Field, expect_name());
+        PythonNode field = node(NodeKind::Field, expect_name());
         field.parts.push_back(std::move(value));
         value = std::move(field);
       } else if (is_sign("(")) {
         value = call(std::move(value));
       } else if (take_sign("[")) {
-        PythonNode item = node(Kind::Item);
+        PythonNode item = node(NodeKind::Item);
         item.parts.push_back(std::move(value));
         item.parts.push_back(is_sign(":") ? unread() : tuple());
         if (is_sign(":")) unread();
@@ -389,12 +389,12 @@ class PythonParser {
   }
 
   PythonNode call(PythonNode callee) {
-    PythonNode result = node(Kind::Call);
+    PythonNode result = node(NodeKind::Call);
     expect_sign("(");
     result.parts.push_back(std::move(callee));
     while (!take_sign(")")) {
       if (now().kind == Token::Kind::Name && now(1).kind == Token::Kind::Sign && now(1).text == "=") {
-        PythonNode keyword = node(Kind::Keyword, now().text);
+        PythonNode keyword = node(NodeKind::Keyword, now().text);
         at_ += 2;
         keyword.parts.push_back(expression());
         result.parts.push_back(std::move(keyword));
@@ -409,16 +409,16 @@ class PythonParser {
 
   PythonNode atom() {
     const Token token = now();
-    PythonNode result = node(Kind::None);
+    PythonNode result = node(NodeKind::None);
     switch (token.kind) {
       case Token::Kind::Number:
-        result = node(Kind::Number, token.text);
+        result = node(NodeKind::Number, token.text);
         break;
       case Token::Kind::Text:
         return texts();
       case Token::Kind::Name:
-        result.kind = token.text == "None" ? Kind::None : Kind::Name;
-        if (token.text == "True" || token.text == "False") result.kind = Kind::Truth;
+        result.kind = token.text == "None" ? NodeKind::None : NodeKind::Name;
+        if (token.text == "True" || token.text == "False") result.kind = NodeKind::Truth;
         result.text = token.text;
         break;
       case Token::Kind::Sign:
@@ -433,9 +433,9 @@ class PythonParser {
 
   // Neighbours are one text.
   PythonNode texts() {
-    PythonNode result = node(Kind::Text);
+    PythonNode result = node(NodeKind::Text);
     for (; now().kind == Token::Kind::Text; ++at_) {
-      if (now().formatted) result.kind = Kind::Unread;
+      if (now().formatted) result.kind = NodeKind::Unread;
       result.text += now().text;
     }
     return result;
@@ -445,18 +445,18 @@ class PythonParser {
     const std::string open = now().text;
     if (open != "(" && open != "[" && open != "{") throw NotUnderstood();
     const std::string close = open == "(" ? ")" : open == "[" ? "]" : "}";
-    PythonNode list = node(open == "{" ? Kind::Dictionary : Kind::List);
+    PythonNode list = node(open == "{" ? NodeKind::Dictionary : NodeKind::List);
     ++at_;
     bool tuple = open != "(";
     while (!take_sign(close)) {
       list.parts.push_back(expression());
       if (open == "{") {
-        if (list.parts.back().kind == Kind::Spread) {
-          list.parts.push_back(node(Kind::None));
+        if (list.parts.back().kind == NodeKind::Spread) {
+          list.parts.push_back(node(NodeKind::None));
         } else if (take_sign(":")) {
           list.parts.push_back(expression());
-        } else if (list.kind == Kind::Dictionary) {
-          list.kind = Kind::List;  // a set
+        } else if (list.kind == NodeKind::Dictionary) {
+          list.kind = NodeKind::List;  // a set
         }
       }
       if (is_word("for") || is_word("async")) {
@@ -473,7 +473,7 @@ class PythonParser {
 
   // What stands up to the end of the argument, or of the bracket.
   PythonNode unread() {
-    PythonNode result = node(Kind::Unread);
+    PythonNode result = node(NodeKind::Unread);
     int open = 0;
     for (;; ++at_) {
       const Token& token = now();
