@@ -1,6 +1,7 @@
 #include "search/recipe_planner/mesh_walk.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <iterator>
 #include <tuple>
 #include <utility>
@@ -34,7 +35,7 @@ MeshWalk::MeshWalk(const RecipeSpace& space) : space_(space) {
   }
 }
 
-std::vector<std::uint32_t> MeshWalk::usual() const {
+std::vector<std::uint32_t> MeshWalk::usual(std::int64_t samples) const {
   std::int64_t most_tensor = 1;  // as many devices as a node has, as a rule
   for (const Recipe& mesh : space_.meshes()) most_tensor = std::max(most_tensor, mesh.tensor);
   enum Experts : std::uint8_t { Inside, Far, Whole };
@@ -42,11 +43,12 @@ std::vector<std::uint32_t> MeshWalk::usual() const {
   std::map<std::tuple<std::int64_t, std::int64_t, Experts>, std::pair<Rank, std::uint32_t>> best;
   for (std::uint32_t m = 0; m < space_.meshes().size(); ++m) {
     const Recipe& mesh = space_.meshes()[m];
+    if (samples > 1 && mesh.pipeline > 1) continue;
     for (const Experts experts : {Inside, Far, Whole}) {
       const std::int64_t beyond =
           experts == Inside ? std::max<std::int64_t>(0, mesh.expert - most_tensor) : 0;
       const Rank rank{mesh.context,
-                      mesh.microbatch,
+                      std::abs(mesh.microbatch - samples),
                       beyond,
                       !mesh.sequence_parallel,
                       experts == Whole ? mesh.expert : -mesh.expert,

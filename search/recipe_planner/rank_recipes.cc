@@ -104,8 +104,9 @@ class RecipeRanker {
   }
 
   // First those that are likely to be fast: on a walk from usual meshes to their neighbours, where that leads
-  // to less time, the least estimate first. It ends when nothing near is likely to be nearly as fast as the
-  // best; what is left is decided by bounds alone.
+  // to less time, the least estimate first. Once a plan is there, usual ones with large microbatches join. It
+  // ends when nothing near is likely to be nearly as fast as the best; what is left is decided by bounds
+  // alone.
   void try_likely() {
     searches_likely_ = true;
     std::vector<std::uint32_t> meshes = walk_usual();
@@ -115,6 +116,12 @@ class RecipeRanker {
       std::vector<Simulation> next = likely_simulations();
       if (!ended_) return;
       meshes = next_to_fast_ones();
+      if (best_ != nullptr && !std::exchange(walked_large_, true)) {
+        constexpr std::int64_t kLarge = 4;
+        for (const std::uint32_t large : walk_->usual(kLarge)) {
+          if (std::ranges::find(meshes, large) == meshes.end()) meshes.push_back(large);
+        }
+      }
       if (next.empty() && meshes.empty()) break;
       if (!next.empty()) simulate(next);
     }
@@ -581,6 +588,7 @@ class RecipeRanker {
   bool searches_likely_ = false;
   std::vector<OpenRecipe> begun_;  // that are simulated in full before all else
   std::optional<MeshWalk> walk_;
+  bool walked_large_ = false;       // usual meshes with large microbatches
   std::vector<bool> explored_;      // by mesh: its recipes, or all of them together, are bounded
   std::set<std::uint32_t> walked_;  // of which all neighbours are explored
   std::vector<std::pair<double, std::uint32_t>> without_fit_;  // meshes, by time and by what they lack
