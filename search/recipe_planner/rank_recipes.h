@@ -58,7 +58,7 @@ struct RecipeRanking {
   Nanoseconds least_left = 0;  ///< the least bound of these; 0 where some were not bounded
   std::int64_t too_large_to_simulate = 0;  ///< of these: their task graphs did not fit into memory
   std::optional<BoundedRecipe> leanest;    ///< least bound of memory
-  std::int64_t refined = 0;  ///< simulated beside these, see refine_ranking()
+  std::int64_t refined = 0;                ///< simulated beside these, see refine_ranking()
   /// The best of these recipes, where one beside them is faster and comes first.
   std::optional<RatedRecipe> best_of_set;
 

@@ -78,7 +78,8 @@ TEST(RecomputeOption, PlansMayListOperators) {
   const Json after = Json::parse(pipesim_run({"simulate", "--plan", plan, "--json"}).out);
   EXPECT_LT(after["peak_memory_bytes"]["gpu0"], before["peak_memory_bytes"]["gpu0"]);
   EXPECT_GT(after["recompute_s"]["gpu0"], 0.0);
-  EXPECT_THAT(pipesim_run({"simulate", "--plan", plan}).out, testing::ContainsRegex("batch 4, recompute of [0-9]+ operators"));
+  EXPECT_THAT(pipesim_run({"simulate", "--plan", plan}).out,
+              testing::ContainsRegex("batch 4, recompute of [0-9]+ operators"));
 }
 
 TEST(RecomputeOption, GpipePlansStagesWithIt) {

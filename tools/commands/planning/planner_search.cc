@@ -293,8 +293,7 @@ int plan_and_report(const PlannerRun& run, SearchTime time, PeerProcesses* peers
   std::optional<KeepTo> keep(std::in_place, reported);
   Evaluator evaluator(graph, costs_of_plan, plan.options);
   const BoundStrategy strategy = evaluator.contents().bind(plan.strategy);
-  PlanReport report =
-      report_in_time(evaluator, strategy, planned.scored, flops_counting_of(run.framework));
+  PlanReport report = report_in_time(evaluator, strategy, planned.scored, flops_counting_of(run.framework));
   if (report.recipe.empty() && recipe != nullptr) report.recipe = recipe->str();
   plan.recipe = report.recipe;
   constexpr std::size_t kStrip = 96, kConfigs = 12;

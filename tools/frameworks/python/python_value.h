@@ -31,7 +31,8 @@ struct PythonValue {
   std::size_t line = 0;
   std::vector<PythonReference> items = {};
   std::vector<std::pair<std::string, PythonReference>> fields = {};
-  std::string origin = {};  ///< of an Object whose class is not known: where it was found, as maker(name).field
+  std::string origin =
+      {};  ///< of an Object whose class is not known: where it was found, as maker(name).field
 
   /// nullptr: nobody has set it.
   [[nodiscard]] PythonReference field(std::string_view name) const;
