@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "sim/base/deadline.h"
+
 namespace pipesim {
 
 Nanoseconds IterationBound::of_loads(const PlanContents& contents, const BoundStrategy& strategy) {
@@ -18,14 +20,22 @@ Nanoseconds IterationBound::of_loads(const PlanContents& contents, const BoundSt
 
 Nanoseconds IterationBound::of_chains(const ExpandedStrategy& unordered) {
   const TaskDag& dag = unordered.dag();
+  stop_if_late();
   find_heads_and_tails(dag);
   uses_.clear();
   Nanoseconds bound = 0;
+  // Collectives of hundreds of devices hold so many lanes that sorting their uses takes longer than
+  // simulating.
+  constexpr std::size_t kMostUses = 4'000'000;
+  std::size_t uses = 0;
+  for (std::size_t i = 0; i < dag.num_tasks(); ++i) uses += dag.lanes(TaskId(i)).size();
+  const bool follows_lanes = uses <= kMostUses;
   for (std::size_t i = 0; i < dag.num_tasks(); ++i) {
     const TaskId task(i);
     const Nanoseconds duration = dag.duration(task);
     const bool each = i < unordered.tasks_of_one_microbatch();
     bound = std::max(bound, head_[i] + duration + tail_[i]);
+    if (!follows_lanes) continue;
     for (const LaneUse use : dag.lanes(task)) {
       const std::int64_t times = each ? unordered.contents().options().microbatches : 1;
       uses_.push_back({use.lane.value, use.hold * times, head_[i], duration - use.hold + tail_[i]});

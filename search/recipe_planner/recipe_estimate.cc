@@ -76,14 +76,16 @@ template class LearnedRatios<5>;
 double RecipeEstimate::time_over_bound(const EstimateClass& of, OpenRecipe::Known known,
                                        bool by_samples) const {
   const LearnedRatios<5>::Classes classes = classes_of_time(of);
-  const std::size_t widest = by_samples ? 1 : 0;
-  if (known == OpenRecipe::Known::OfFew)
-    return std::exp(
-        times_[static_cast<std::size_t>(known)].expected(classes, prior_of_time(of, known), widest));
+  const auto expected = [&](OpenRecipe::Known k) {
+    const LearnedRatios<5>& times = times_[static_cast<std::size_t>(k)];
+    const double prior = prior_of_time(of, k), all = times.expected(classes, prior);
+    return by_samples ? std::min(all, times.expected(classes, prior, 1)) : all;
+  };
+  if (known == OpenRecipe::Known::OfFew) return std::exp(expected(known));
   double sum = 0;
   for (auto k = static_cast<std::size_t>(known); k <= static_cast<std::size_t>(OpenRecipe::Known::OfTraffic);
        ++k)
-    sum += times_[k].expected(classes, prior_of_time(of, static_cast<OpenRecipe::Known>(k)), widest);
+    sum += expected(static_cast<OpenRecipe::Known>(k));
   return std::exp(sum);
 }
 

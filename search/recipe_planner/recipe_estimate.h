@@ -47,8 +47,9 @@ struct EstimateClass {
 /// above theirs. An estimate only says what to look at first: it proves nothing.
 class RecipeEstimate {
  public:
-  /// The time (ns) of recipes of a class over a bound of this kind. `by_samples`: recipes with many samples
-  /// on a device tell nothing of those with few.
+  /// The time (ns) of recipes of a class over a bound of this kind. `by_samples`: slow recipes with few
+  /// samples on a device do not speak against those with many, which are as expected before anything was
+  /// seen.
   [[nodiscard]] double time_over_bound(const EstimateClass& of, OpenRecipe::Known known,
                                        bool by_samples) const;
   /// Peak memory over its bound.
