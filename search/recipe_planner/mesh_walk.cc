@@ -93,8 +93,8 @@ class MeshWalk::Neighbours {
   // are little else but slower, unless samples are long.
   [[nodiscard]] std::vector<std::uint32_t> found(const RecipeSpace& space) && {
     const std::int64_t context = space.meshes()[self_].context;
-    std::ranges::stable_partition(
-        found_, [&](std::uint32_t mesh) { return space.meshes()[mesh].context <= context; });
+    std::stable_partition(found_.begin(), found_.end(),
+                          [&](std::uint32_t mesh) { return space.meshes()[mesh].context <= context; });
     return std::move(found_);
   }
 
