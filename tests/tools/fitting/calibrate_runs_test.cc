@@ -25,20 +25,20 @@ using Json = nlohmann::json;
 
 constexpr const char* kHead = "name,model,devices,recipe,batch,time,runtime,group\n";
 
-struct Setting {
+struct FittedSetting {
   int hidden;
   const char* recipe;
   int batch;
 };
 
-constexpr Setting kSettings[] = {
+constexpr FittedSetting kSettings[] = {
     {512, "tp1,dp8,mbs1", 16},  {512, "tp1,dp8,mbs8", 64},    {512, "tp4,dp2,mbs1", 8},
     {512, "tp4,dp2,mbs8", 32},  {2048, "tp1,dp8,mbs1", 16},   {2048, "tp1,dp8,mbs4", 64},
     {2048, "tp8,mbs1", 8},      {2048, "tp8,mbs8", 16},       {4096, "tp2,dp4,mbs1", 8},
     {4096, "tp2,dp4,mbs4", 32}, {4096, "tp8,mbs4", 8},        {1024, "tp2,pp2,dp2,mbs1", 16},
     {1024, "tp1,dp8,mbs4", 32}, {1024, "tp1,dp8,mbs16", 128}, {1024, "tp8,mbs2", 4}};
 
-ExpressedRun run_of(const Setting& s) {
+ExpressedRun run_of(const FittedSetting& s) {
   ExpressedRun run;
   run.model = fmt::format(
       "gpt:layers=2,hidden={},heads=16,vocab=8192,sequence=512,positions=512,dtype=bfloat16,dropout=0",
@@ -64,7 +64,7 @@ std::string table_of_a_truth() {
       0,
       {}};
   std::vector<ExpressedRun> runs;
-  for (const Setting& s : kSettings) runs.push_back(run_of(s));
+  for (const FittedSetting& s : kSettings) runs.push_back(run_of(s));
   std::string table = kHead;
   Rng rng(2);
   const std::vector<PredictedRun> measured = predict_times(runs, &truth);
@@ -120,7 +120,7 @@ TEST_F(CalibrateRuns, RecoversATruthWithinItsIntervals) {
   EXPECT_LT(found["fitted"]["mean_error_left_out"].get<double>(), 0.03);
   ASSERT_EQ(found["next"].size(), 2U);
   for (const Json& next : found["next"]) {
-    for (const Setting& s : kSettings)
+    for (const FittedSetting& s : kSettings)
       EXPECT_FALSE(next["model"] == run_of(s).model && next["recipe"] == s.recipe) << next;
   }
 }

@@ -22,7 +22,7 @@ struct BridgeName {
 };
 
 // Others have the argument's name.
-constexpr std::array kNames = std::to_array<BridgeName>({
+constexpr std::array kBridgeNames = std::to_array<BridgeName>({
     {"model.virtual_pipeline_model_parallel_size", "--num-virtual-stages-per-pipeline-rank"},
     {"model.num_layers_in_first_pipeline_stage", "--decoder-first-pipeline-num-layers"},
     {"model.num_layers_in_last_pipeline_stage", "--decoder-last-pipeline-num-layers"},
@@ -221,7 +221,7 @@ class BridgeArguments {
     // Graphs that nothing captures.
     if (path.starts_with("model.cuda_graph_") && settings_.text("model.cuda_graph_impl") == "none") return;
     if (path == "model.num_query_groups") add("--group-query-attention", setting, {});
-    for (const BridgeName& name : kNames) {
+    for (const BridgeName& name : kBridgeNames) {
       if (name.path != path) continue;
       if (!name.when.empty()) return setting.text == name.when ? add(name.flag, setting, {}) : void();
       return add_value(std::string(name.flag), setting);

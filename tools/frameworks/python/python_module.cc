@@ -15,7 +15,7 @@ using NodeKind = PythonNode::Kind;
 using Value = PythonValue;
 
 constexpr int kDeepestCall = 30;
-constexpr std::int64_t kMostSteps = 50'000;
+constexpr std::int64_t kMostPythonSteps = 50'000;
 
 PythonReference number_of(const PythonNode& node) {
   const char* const end = node.text.data() + node.text.size();
@@ -91,7 +91,7 @@ void PythonModule::skip(std::size_t line, const std::string& what) {
 }
 
 void PythonModule::step(std::size_t line) {
-  if (++steps_ > kMostSteps)
+  if (++steps_ > kMostPythonSteps)
     throw InputError(fmt::format("{}:{}: the program goes on for too long to be followed", source_, line));
 }
 

@@ -13,7 +13,7 @@
 namespace pipesim {
 namespace {
 
-constexpr const char* kAllowed =
+constexpr const char* kReadFiles =
     "allowed: a run of Megatron-LM, Megatron-Bridge, torchtitan or DeepSpeed, as a script that starts it or "
     "its configuration";
 
@@ -26,7 +26,7 @@ bool is_configuration(const std::string& file) {
 void refuse_others(std::string_view text, const std::string& file) {
   if (!is_configuration(file)) return;
   if (const std::string tool = tool_of_configuration(text, file); !tool.empty())
-    throw InputError(fmt::format("{}: is of {}, which is not read, {}", file, tool, kAllowed));
+    throw InputError(fmt::format("{}: is of {}, which is not read, {}", file, tool, kReadFiles));
   if (file.ends_with(".py"))
     throw InputError(file +
                      ": is a program of Python, allowed: the script that starts it, or a configuration of "
@@ -64,7 +64,7 @@ FrameworkRun read_any(const std::string& path, const std::string& text, const st
           file.substr(file.rfind('/') + 1) + " pretrain_gpt.py --num-layers 32 …");
     const std::string tool = tool_of_script(text);
     if (tool.empty()) throw;
-    throw InputError(fmt::format("{}: starts {}, which is not read, {}", file, tool, kAllowed));
+    throw InputError(fmt::format("{}: starts {}, which is not read, {}", file, tool, kReadFiles));
   }
 }
 
