@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "search/recipe_planner/recipe_scorer.h"
+#include "search/recipes/changed_degrees.h"
 #include "search/recipes/expand_recipe.h"
 #include "sim/base/deadline.h"
 #include "sim/base/errors.h"
@@ -25,14 +26,6 @@ struct ShapedModel {
   ShapedModel(OperatorGraph made, const ModelShape& of_recipe)
       : graph(std::move(made)), shape(of_recipe), model(graph) {}
 };
-
-// The recipe without what only tp has, where there is none.
-void set_tensor(Recipe& recipe, std::int64_t parts) {
-  recipe.tensor = parts;
-  if (parts > 1) return;
-  recipe.sequence_parallel = false;
-  recipe.tensor_overlap.reset();
-}
 
 // Layers of each group of the pipeline.
 std::vector<std::int64_t> layers_of_groups(const Recipe& recipe, std::int64_t layers) {
@@ -94,10 +87,6 @@ class RecipeRefiner {
       make(recipe);
       if (recipe != from) found.push_back(std::move(recipe));
     };
-    const auto with_groups = [](Recipe& r, std::int64_t groups) {
-      r.pipeline = groups;
-      r.first.reset(), r.last.reset(), r.layers.clear();
-    };
     change([](Recipe& r) { r.recompute = Recompute::Kind::None, r.recomputed_layers.reset(); });
     for (const Recipe& moved : with_a_layer_moved(from)) found.push_back(moved);
     if (from.context > 1) {
@@ -113,13 +102,13 @@ class RecipeRefiner {
     if (from.tensor % 2 == 0) change([](Recipe& r) { r.data *= 2, set_tensor(r, r.tensor / 2); });
     constexpr std::int64_t kPair = 2;
     if (from.pipeline % kPair == 0 && from.pipeline > kPair)
-      change([&](Recipe& r) { r.data *= 2, with_groups(r, r.pipeline / 2); });
+      change([](Recipe& r) { r.data *= 2, set_pipeline(r, r.pipeline / 2); });
     if (from.pipeline > 1 && from.chunks > 1 && !from.in_v()) {
       change([](Recipe& r) { r.chunks = 1, r.schedule.clear(); });
       change([](Recipe& r) { r.chunks /= 2, r.schedule.clear(); });
     }
     if (from.tensor % 2 == 0 && from.pipeline > 1)
-      change([&](Recipe& r) { set_tensor(r, r.tensor / 2), with_groups(r, r.pipeline * 2); });
+      change([](Recipe& r) { set_tensor(r, r.tensor / 2), set_pipeline(r, r.pipeline * 2); });
     return found;
   }
 

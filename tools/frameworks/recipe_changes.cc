@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "search/recipes/changed_degrees.h"
+
 namespace pipesim {
 namespace {
 
@@ -79,17 +81,6 @@ class Neighbours {
     for (std::int64_t chunks = 1; chunks <= kMostChunks; ++chunks)
       change([&](Recipe& r) { r.chunks = chunks, r.schedule.clear(); });
     change([](Recipe& r) { r.first.reset(), r.last.reset(), r.layers.clear(); });
-  }
-  // Another number of groups has other layers on each.
-  static void set_pipeline(Recipe& recipe, std::int64_t groups) {
-    recipe.pipeline = groups;
-    recipe.first.reset(), recipe.last.reset(), recipe.layers.clear();
-    if (groups == 1) recipe.chunks = 1, recipe.schedule.clear(), recipe.reduction.reset();
-  }
-  static void set_tensor(Recipe& recipe, std::int64_t parts) {
-    recipe.tensor = parts;
-    recipe.sequence_parallel = recipe.sequence_parallel && parts > 1;
-    if (parts == 1) recipe.tensor_overlap.reset();
   }
   void change_degrees() {
     const Recipe& now = recipe_;
