@@ -56,15 +56,6 @@ class PlanWriter {
     }
   }
 
-  // How long all tasks together hold each lane.
-  [[nodiscard]] std::vector<LaneUse> loads() const {
-    std::vector<LaneUse> uses = out_.lane_uses;
-    for (const auto& [lanes, times] : priced_) {
-      for (std::size_t u = lanes.begin; u < lanes.end && times > 1; ++u) uses[u].hold *= times;
-    }
-    return added_up(uses, prices_.topology().num_lanes());
-  }
-
  private:
   // In the plan's lists. Pieces of a step have the same group, and those of one size the same lanes.
   struct Place {
@@ -73,10 +64,6 @@ class PlanWriter {
   };
   struct Places {
     Place lanes, group, after;
-  };
-  struct Priced {
-    Place lanes;
-    Nanoseconds times = 0;  // tasks that hold them
   };
 
   void add_step(const RedistributionStep& step, std::int32_t term, std::int32_t number) {
@@ -106,8 +93,6 @@ class PlanWriter {
       if (out_.tasks[t].size != task.size) continue;
       task.duration = out_.tasks[t].duration;
       places_.push_back({places_[t].lanes, group, {}});
-      priced_of_.push_back(priced_of_[t]);
-      ++priced_[priced_of_[t]].times;
       return;
     }
     const std::span<const DeviceId> members = std::span(out_.groups).subspan(group.begin, group.size());
@@ -117,8 +102,6 @@ class PlanWriter {
     append_rounded(time.lanes, task.duration, out_.lane_uses);
     lanes.end = out_.lane_uses.size();
     places_.push_back({lanes, group, {}});
-    priced_of_.push_back(priced_.size());
-    priced_.push_back({lanes, 1});
   }
 
   void link(const RedistributionStep& step, std::size_t s) {
@@ -141,10 +124,29 @@ class PlanWriter {
   GatherBy gathers_;
   CommunicationPlan& out_;
   std::vector<std::size_t> first_task_;
-  std::vector<Places> places_;          // by task
-  std::vector<std::size_t> priced_of_;  // by task
-  std::vector<Priced> priced_;
+  std::vector<Places> places_;  // by task
 };
+
+// Where a task's lanes begin in the plan's list. Several tasks may have the same lanes.
+std::size_t lanes_begin(const CommunicationPlan& plan, const CommunicationTask& task) {
+  return static_cast<std::size_t>(task.lanes.data() - plan.lane_uses.data());
+}
+
+// How long all tasks of a plan together hold each lane.
+std::vector<LaneUse> loads_of(const CommunicationPlan& plan, std::size_t num_lanes) {
+  std::vector<LaneUse> uses = plan.lane_uses;
+  std::vector<Nanoseconds> times(uses.size(), 0);  // how many tasks have the lanes that begin there
+  for (const CommunicationTask& task : plan.tasks) {
+    if (!task.lanes.empty()) ++times[lanes_begin(plan, task)];
+  }
+  for (const CommunicationTask& task : plan.tasks) {
+    if (task.lanes.empty()) continue;
+    const std::size_t begin = lanes_begin(plan, task);
+    const Nanoseconds n = std::exchange(times[begin], 1);
+    for (std::size_t u = begin; u < begin + task.lanes.size() && n > 1; ++u) uses[u].hold *= n;
+  }
+  return added_up(uses, num_lanes);
+}
 
 PlanExpansion expansion_of(const std::vector<CommunicationTask>& tasks, std::size_t num_devices) {
   PlanExpansion out;
@@ -292,7 +294,7 @@ CommunicationPlan written(std::span<const Redistribution> redistributions, bool 
   std::sort(plan.local.begin(), plan.local.end());
   plan.local.erase(std::unique(plan.local.begin(), plan.local.end()), plan.local.end());
   add_receive_buffers(plan, element_bytes, load, layouts[target], prices.topology().num_devices());
-  plan.loads = writer.loads();
+  plan.loads = loads_of(plan, prices.topology().num_lanes());
   CommunicatorList needed(prices.groups());
   for (const CommunicationTask& t : plan.tasks) {
     if (t.piece == 0) needed.add(t.kind, t.group);
@@ -430,18 +432,18 @@ bool take_times(CommunicationPlan& plan, const CommunicationPlan& from) {
 }
 
 bool reprice(CommunicationPlan& plan, GatherBy gathers, CommunicationPrices& prices) {
-  auto use = plan.lane_uses.begin();
   for (std::size_t i = 0; i < plan.tasks.size(); ++i) {
     const CommunicationTask& task = plan.tasks[i];
     const CollectiveTime& time = time_of(task.kind, task.group, task.size, gathers, prices);
     if (time.lanes.size() != task.lanes.size()) return false;
     take_duration(plan, i, to_nanoseconds(time.duration));
+    auto use = plan.lane_uses.begin() + (task.lanes.data() - plan.lane_uses.data());
     for (const LaneHold& hold : time.lanes) {
       if (use->lane != hold.lane) return false;
       *use++ = rounded(hold, task.duration);
     }
   }
-  plan.loads = added_up(plan.lane_uses, prices.topology().num_lanes());
+  plan.loads = loads_of(plan, prices.topology().num_lanes());
   return true;
 }
 

@@ -98,7 +98,7 @@ struct CommunicationPlan {
   Communicators communicators;  ///< that its tasks need
   LayoutId target;
 
-  // Storage of the tasks' spans.
+  // Storage of the tasks' spans, which pieces of a step share.
   std::vector<LaneUse> lane_uses;
   std::vector<DeviceId> groups;
   std::vector<std::int32_t> earlier;

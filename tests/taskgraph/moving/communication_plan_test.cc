@@ -147,6 +147,36 @@ TEST_F(CommunicationPlanning, LoadsOfLanesNeedNoTasks) {
   EXPECT_GT(collectives, 10);
 }
 
+// Pieces of a step share their lists of lanes, whichever prices they have.
+TEST_F(CommunicationPlanning, PricedAgainAreAsWithTheOtherPrices) {
+  const Topology slower = make_topology("levels:2@70GB/s,2@0.5GB/s");
+  const CostModel slow_costs(slower);
+  CommunicationPrices slow(slow_costs);
+  int cut = 0, same = 0;
+  for_each_seed(200, [&](Rng& rng) {
+    const std::vector<std::int64_t> shape{256, 510};
+    const LayoutId from = layout(random_grid(rng, shape, 4, true).pieces());
+    const LayoutId target = layout(random_grid(rng, shape, 4, false).pieces());
+    const Bytes piece(rng.below(2) == 0 ? 1 << 30 : 1000 + static_cast<std::int64_t>(rng.below(100'000)));
+    CommunicationPlan priced = plan({from}, target, piece);
+    const CommunicationPlan wanted =
+        plan_communication(std::span(&from, 1), target, 4, piece, layouts_, slow);
+    if (!same_tasks(priced, wanted)) return;
+    ++same;
+    ASSERT_TRUE(reprice(priced, GatherBy::AllGather, slow));
+    EXPECT_EQ(priced.loads, wanted.loads);
+    for (std::size_t t = 0; t < wanted.tasks.size(); ++t) {
+      EXPECT_EQ(priced.tasks[t].duration, wanted.tasks[t].duration);
+      EXPECT_EQ(priced.expansion.tasks[t].duration, wanted.tasks[t].duration);
+      EXPECT_TRUE(std::ranges::equal(priced.tasks[t].lanes, wanted.tasks[t].lanes));
+    }
+    cut += std::ranges::any_of(wanted.tasks, [](const CommunicationTask& t) { return t.pieces > 1; });
+  });
+  if (std::getenv("PIPESIM_TEST_SEED") != nullptr) return;
+  EXPECT_GT(same, 20);
+  EXPECT_GT(cut, 10);
+}
+
 TEST_F(CommunicationPlanning, TasksCarryThePricesOfTheCostModel) {
   const std::vector<DeviceId> group{dev(1), dev(2)};
   const PricedTask task = priced_task(Collective::Send, group, Bytes(1'000'000), prices_);

