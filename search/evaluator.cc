@@ -34,6 +34,12 @@ bool Evaluator::limit_memory() {
   return contents_.forget_plans(kMostBytes);
 }
 
+Bytes Evaluator::bytes() const {
+  const TaskDag& tasks = task_graph().dag;
+  return contents_.bytes() +
+         Bytes(static_cast<std::int64_t>(tasks.bytes() + tasks.building_bytes() + scratch_.bytes()));
+}
+
 Evaluation Evaluator::evaluate(const BoundStrategy& strategy) {
   limit_memory();
   begin(strategy);
@@ -224,13 +230,23 @@ bool Evaluator::takes_longer(Nanoseconds limit, const BoundStrategy& strategy) {
   return least_makespan(expanded_, timeline_).time >= limit;
 }
 
-const Folding* Evaluator::fold(const BoundStrategy& strategy, std::int32_t microbatches) {
+std::size_t tasks_of_passes(const BoundStrategy& strategy) {
   std::size_t tasks = 0;
   for (const BoundOperator* b : strategy) {
     for (const PassWork* work : {&b->forward, &b->backward_input, &b->backward_weight})
       tasks += num_tasks(*b, *work);
   }
-  if (tasks * static_cast<std::size_t>(microbatches) < fold_from_) return nullptr;
+  return tasks;
+}
+
+std::size_t Evaluator::folded_tasks(const BoundStrategy& strategy) {
+  const std::optional<Folding>& found = known_folding_.of(contents_, strategy);
+  if (found) found_none_ = not_looked_for_ = 0;  // score() will look again
+  return tasks_of_passes(found ? found->strategy() : strategy);
+}
+
+const Folding* Evaluator::fold(const BoundStrategy& strategy, std::int32_t microbatches) {
+  if (tasks_of_passes(strategy) * static_cast<std::size_t>(microbatches) < fold_from_) return nullptr;
   if (not_looked_for_ < found_none_) return ++not_looked_for_, nullptr;
   const std::optional<Folding>& found = known_folding_.of(contents_, strategy);
   constexpr std::int32_t kMost = 15;

@@ -88,6 +88,8 @@ class Evaluator {
   /// See PlanContents.
   bool forget_plans(Bytes most) { return contents_.forget_plans(most); }
   bool forget(Bytes most) { return contents_.forget(most); }
+  /// What it remembers, and the task graph that it expanded last, take of memory, about.
+  [[nodiscard]] Bytes bytes() const;
   /// Sets the pipeline and recompute of the plans that are scored from now on. Kept results stay.
   void set_pipeline(std::optional<Pipeline> pipeline, Recompute recompute);
 
@@ -102,6 +104,9 @@ class Evaluator {
   /// passes would be simulated. Initially 20,000: the search for such devices costs about as much as 10,000
   /// tasks.
   void fold_from(std::size_t tasks) { fold_from_ = tasks; }
+
+  /// The tasks of one microbatch's passes on those devices that score() would simulate.
+  std::size_t folded_tasks(const BoundStrategy& strategy);
 
   [[nodiscard]] const PlanContents& contents() const { return contents_; }
   [[nodiscard]] const OperatorGraph& graph() const { return contents_.graph(); }
@@ -156,5 +161,8 @@ class Evaluator {
   std::vector<DeviceMemory>* wanted_peaks_ = nullptr;  // where score() writes them
   tbb::spin_mutex mutex_;
 };
+
+/// The tasks of one microbatch's passes on all devices.
+std::size_t tasks_of_passes(const BoundStrategy& strategy);
 
 }  // namespace pipesim

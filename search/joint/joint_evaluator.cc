@@ -39,15 +39,31 @@ PlanOptions JointEvaluator::options(const JointPlan& plan) const {
 }
 
 Evaluator& JointEvaluator::evaluator_of(const JointPlan& plan, const OperatorGraph& graph) {
-  std::unique_ptr<Evaluator>& made =
-      evaluators_[fmt::format("{} {} {} {} {}", plan.microbatches, plan.parts, plan.state_sharding.str(),
-                              name_of(plan.gathered_inputs), name_of(plan.gradient_reduction))];
-  if (made) return *made;
-  PlanOptions options = this->options(plan);
-  options.pipeline.reset();
-  options.recompute = {};
-  made = std::make_unique<Evaluator>(graph, costs_, options);
-  return *made;
+  std::string shared = fmt::format("{} {} {} {} {}", plan.microbatches, plan.parts, plan.state_sharding.str(),
+                                   name_of(plan.gathered_inputs), name_of(plan.gradient_reduction));
+  const auto known = std::ranges::find(evaluators_, shared, &KeptEvaluator::shared);
+  if (known != evaluators_.end()) {
+    std::rotate(evaluators_.begin(), known, known + 1);
+  } else {
+    PlanOptions options = this->options(plan);
+    options.pipeline.reset();
+    options.recompute = {};
+    evaluators_.insert(evaluators_.begin(),
+                       {std::move(shared), std::make_unique<Evaluator>(graph, costs_, options)});
+  }
+  limit_memory();
+  return *evaluators_.front().evaluator;
+}
+
+// Those that were not used for longest go first.
+void JointEvaluator::limit_memory() {
+  const Bytes most(500'000'000 / sharing_);
+  evaluators_.front().evaluator->forget(most);
+  Bytes all;
+  for (std::size_t i = 0; i < evaluators_.size(); ++i) {
+    all += evaluators_[i].evaluator->bytes();
+    if (i > 0 && all > most) evaluators_.resize(i);
+  }
 }
 
 Strategy JointEvaluator::strategy(const JointPlan& plan) {
@@ -77,14 +93,18 @@ JointScore JointEvaluator::score(const JointPlan& plan, const Hopeless& hopeless
   if (illegal(*model, made, now, topology())) return {};
   Evaluator& evaluator = evaluator_of(plan, *model);
   evaluator.set_pipeline(std::move(now.pipeline), std::move(now.recompute));
-  constexpr std::int64_t kMostBytes = 500'000'000;
-  evaluator.forget(Bytes(kMostBytes / sharing_));
   const PlanContents& contents = evaluator.contents();
   const BoundStrategy bound = contents.bind(made);
   if (hopeless) {
+    // Simulating more takes seconds and gigabytes: a plan in which no device stands for others, on hundreds.
+    constexpr std::size_t kMostTasks = 300'000;
+    const auto microbatches = static_cast<std::size_t>(plan.microbatches);
+    const bool many = tasks_of_passes(bound) * microbatches > kMostTasks;
+    if (many && evaluator.folded_tasks(bound) * microbatches > kMostTasks) return {};
     Evaluation least{bound_.of_loads(contents, bound), permanent_overflow(contents, bound)};
     if (hopeless(least)) return {JointScore::Known::AtLeast, least};
-    if (plan.microbatches > 1)
+    // The bound by chains looks at all devices, which score() need not.
+    if (plan.microbatches > 1 && !many)
       least.time = std::max(least.time, bound_.of_chains(evaluator.expand_unordered(bound)));
     if (hopeless(least)) return {JointScore::Known::AtLeast, least};
   }

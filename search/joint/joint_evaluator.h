@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "search/evaluator.h"
 #include "search/joint/iteration_bound.h"
@@ -32,7 +33,8 @@ class JointEvaluator {
   /// Whether a plan that is at least this slow, and at least this much over memory, is of no interest. A plan
   /// that is better in neither must be of no interest then, too.
   using Hopeless = std::function<bool(const Evaluation& at_least)>;
-  /// Nothing when the plan is illegal, or when the lower bound of its cost (iteration_bound.h) is hopeless.
+  /// Nothing when the plan is illegal, or when the lower bound of its cost (iteration_bound.h) is hopeless. Where
+  /// `hopeless` is given, a plan that would take seconds and gigabytes to simulate counts as illegal.
   std::optional<Evaluation> evaluate(const JointPlan& plan, const Hopeless& hopeless = {});
   /// nullptr: the model can't have this number of microbatches.
   const OperatorGraph* graph(std::int32_t microbatches, std::int64_t parts = 1);
@@ -42,6 +44,7 @@ class JointEvaluator {
 
  private:
   Evaluator& evaluator_of(const JointPlan& plan, const OperatorGraph& graph);
+  void limit_memory();
   JointScore score(const JointPlan& plan, const Hopeless& hopeless);
 
   ModelOf model_of_;
@@ -49,8 +52,11 @@ class JointEvaluator {
   PlanOptions options_;
   std::map<std::pair<std::int32_t, std::int64_t>, std::optional<OperatorGraph>>
       graphs_;  // by microbatches and parts
-  std::map<std::string, std::unique_ptr<Evaluator>>
-      evaluators_;  // by what plans must share, see evaluator_of
+  struct KeptEvaluator {
+    std::string shared;  // what its plans share, see evaluator_of
+    std::unique_ptr<Evaluator> evaluator;
+  };
+  std::vector<KeptEvaluator> evaluators_;  // the one that was used last comes first
   IterationBound bound_;
   std::shared_ptr<JointScores> scores_;  // of all evaluators that were made of each other
   std::int64_t sharing_ = 1;

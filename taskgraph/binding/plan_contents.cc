@@ -252,8 +252,12 @@ std::vector<WeightMemory> PlanContents::permanent_memory(const BoundStrategy& st
   return memory;
 }
 
+Bytes PlanContents::bytes() const {
+  return tables_->plans.bytes() + tables_->layouts.bytes() + tables_->bound.bytes();
+}
+
 bool PlanContents::forget(Bytes most) {
-  if (tables_->plans.bytes() + tables_->layouts.bytes() + tables_->bound.bytes() <= most) return false;
+  if (bytes() <= most) return false;
   tables_->bound.clear();
   tables_->plans.clear();
   tables_->layouts.clear();

@@ -121,6 +121,8 @@ class PlanContents {
   /// Also forgets bound operators and layouts when all together take more than `most` bytes. Everything that
   /// bind() and layouts() ever returned becomes invalid then.
   bool forget(Bytes most);
+  /// What these results take, about.
+  [[nodiscard]] Bytes bytes() const;
   [[nodiscard]] std::uint64_t generation() const { return tables_->generation; }  ///< how often it forgot
 
  private:

@@ -132,6 +132,18 @@ TEST_F(JointBounds, RememberedScoresAreThoseOfFreshEvaluators) {
   });
 }
 
+// With hardly any memory, what was known of plans of other kinds is forgotten each time.
+TEST_F(JointBounds, MemoryDecidesNothing) {
+  JointEvaluator forgetful(model_of, costs, PlanOptions());
+  forgetful.share_memory(500'000'000);
+  for (const std::int32_t microbatches : {4, 8, 4, 2, 8}) {
+    for (const std::int32_t stages : {1, 2}) {
+      const JointPlan plan = pipelined(stages, microbatches);
+      EXPECT_EQ(forgetful.evaluate(plan), JointEvaluator(model_of, costs, PlanOptions()).evaluate(plan));
+    }
+  }
+}
+
 TEST_F(JointBounds, DigestsTellPlansApart) {
   std::map<PlanDigest, JointPlan> plans;
   walk(4, 50, [&](const JointPlan& plan, const Evaluation&) {
