@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <span>
 
 #include "search/baselines/placement.h"
@@ -27,9 +28,10 @@ void divide_group(std::int64_t layers, std::int64_t group, const Recipe& recipe,
                   std::vector<std::int64_t>& of_stage) {
   const std::int64_t each = (layers + recipe.chunks - 1) / recipe.chunks;
   const std::int64_t missing = each * recipe.chunks - layers;
+  const bool in_v = recipe.in_v();
   for (std::int64_t chunk = 0; chunk < recipe.chunks; ++chunk) {
     const bool short_of_one = missing_first ? chunk < missing : chunk >= recipe.chunks - missing;
-    const std::int64_t stage = stage_of_chunk(group, chunk, recipe.pipeline, recipe.in_v());
+    const std::int64_t stage = stage_of_chunk(group, chunk, recipe.pipeline, in_v);
     of_stage[static_cast<std::size_t>(stage)] = each - (short_of_one ? 1 : 0);
   }
 }
@@ -125,11 +127,33 @@ RecipeModel::RecipeModel(const OperatorGraph& graph)
     now = layer >= behind.base() ? static_cast<std::int32_t>(num_layers_) : std::max(now, *layer);
     *layer = now;
   }
+  asked_ = find_asked();
+}
+
+// The first operator of each kind that degrees ask something of: layers are alike, and a search asks for
+// thousands of recipes.
+std::vector<OperatorId> RecipeModel::find_asked() const {
+  std::vector<OperatorId> asked;
+  std::set<std::vector<std::int64_t>> seen;
+  for (std::size_t i = 0; i < graph_.operators().size(); ++i) {
+    const Operator& op = graph_.operators()[i];
+    std::vector<std::int64_t> kind{axes_.is_of_experts(OperatorId(i)) ? 1 : 0,
+                                   is_multi_head(op) ? num_heads(op) : 0, op.rotation ? 1 : 0};
+    for (const AxisRole role : {AxisRole::Features, AxisRole::Experts, AxisRole::Sequence}) {
+      kind.push_back(-1);
+      for (const FactorIndex f : axes_.factors(OperatorId(i), role)) {
+        const Factor& factor = op.factors[static_cast<std::size_t>(f)];
+        kind.insert(kind.end(), {factor.size, factor.granule, factor.max_degree, factor.uneven ? 1 : 0});
+      }
+    }
+    if (seen.insert(std::move(kind)).second) asked.emplace_back(i);
+  }
+  return asked;
 }
 
 std::optional<std::string> RecipeModel::illegal_tensor(const Recipe& recipe) const {
-  for (std::size_t i = 0; i < graph_.operators().size(); ++i) {
-    const Operator& op = graph_.operators()[i];
+  for (const OperatorId id : asked_) {
+    const Operator& op = graph_.op(id);
     if (is_multi_head(op)) {
       const std::int64_t heads = num_heads(op), parts = recipe.tensor * recipe.ulysses;
       if (heads % parts != 0)
@@ -137,8 +161,8 @@ std::optional<std::string> RecipeModel::illegal_tensor(const Recipe& recipe) con
                            recipe.ulysses > 1 ? fmt::format(" x ulysses={}", recipe.ulysses) : "", heads,
                            op.name);
     }
-    if (recipe.divides_experts() && axes_.is_of_experts(OperatorId(i))) continue;
-    for (const FactorIndex f : axes_.factors(OperatorId(i), AxisRole::Features)) {
+    if (recipe.divides_experts() && axes_.is_of_experts(id)) continue;
+    for (const FactorIndex f : axes_.factors(id, AxisRole::Features)) {
       const Factor& factor = op.factors[static_cast<std::size_t>(f)];
       if (parts_of(factor, recipe.tensor) != recipe.tensor)
         return fmt::format("tp{} does not divide the {} features of \"{}\"", recipe.tensor, factor.size,
@@ -152,7 +176,8 @@ std::optional<std::string> RecipeModel::illegal_ring(const Recipe& recipe) const
   if (recipe.context == recipe.ulysses)
     return fmt::format("ring passes keys and values round parts of the sequence, which cp{}{} does not make",
                        recipe.context, recipe.ulysses > 1 ? fmt::format(",ulysses={}", recipe.ulysses) : "");
-  for (const Operator& op : graph_.operators()) {
+  for (const OperatorId id : asked_) {
+    const Operator& op = graph_.op(id);
     if (is_multi_head(op) && !op.rotation)
       return fmt::format(
           "ring needs attention with as many keys as queries that keeps no scores, and \"{}\" ({}) is not "
@@ -201,12 +226,12 @@ std::optional<std::string> RecipeModel::illegal_experts(const Recipe& recipe) co
     if (experts > 1) return fmt::format("ep{} divides experts, and the model has none", experts);
     return fmt::format("etp{} divides features of experts, and the model has none", features);
   }
-  for (std::size_t i = 0; i < graph_.operators().size(); ++i) {
-    if (!axes_.is_of_experts(OperatorId(i))) continue;
-    const Operator& op = graph_.operators()[i];
+  for (const OperatorId id : asked_) {
+    if (!axes_.is_of_experts(id)) continue;
+    const Operator& op = graph_.op(id);
     const auto undivided = [&](AxisRole role, std::int64_t parts) {
       std::optional<std::int64_t> size;
-      for (const FactorIndex f : axes_.factors(OperatorId(i), role)) {
+      for (const FactorIndex f : axes_.factors(id, role)) {
         const Factor& factor = op.factors[static_cast<std::size_t>(f)];
         if (parts_of(factor, parts) != parts) size = factor.size;
       }
@@ -241,12 +266,13 @@ std::optional<std::string> RecipeModel::illegal(const Recipe& recipe) const {
   if (parts > 1 && !axes_.has(AxisRole::Sequence))
     return fmt::format("{} divides a sequence, and the model has no attention",
                        recipe.context > 1 ? fmt::format("cp{}", recipe.context) : "sp");
-  for (std::size_t i = 0; parts > 1 && i < graph_.operators().size(); ++i) {
-    for (const FactorIndex f : axes_.factors(OperatorId(i), AxisRole::Sequence)) {
-      const std::int64_t length = graph_.operators()[i].factors[static_cast<std::size_t>(f)].size;
+  for (std::size_t i = 0; parts > 1 && i < asked_.size(); ++i) {
+    const Operator& op = graph_.op(asked_[i]);
+    for (const FactorIndex f : axes_.factors(asked_[i], AxisRole::Sequence)) {
+      const std::int64_t length = op.factors[static_cast<std::size_t>(f)].size;
       if (length % parts != 0)
         return fmt::format("{} parts of the sequence do not divide the {} positions of \"{}\"", parts, length,
-                           graph_.operators()[i].name);
+                           op.name);
     }
   }
   if (recipe.ring) {

@@ -30,6 +30,7 @@ class RecipeModel {
   [[nodiscard]] std::optional<std::string> illegal(const Recipe& recipe) const;
 
  private:
+  [[nodiscard]] std::vector<OperatorId> find_asked() const;
   [[nodiscard]] std::optional<std::string> illegal_tensor(const Recipe& recipe) const;
   [[nodiscard]] std::optional<std::string> illegal_ring(const Recipe& recipe) const;
   [[nodiscard]] std::optional<std::string> illegal_experts(const Recipe& recipe) const;
@@ -38,6 +39,7 @@ class RecipeModel {
   ModelAxes axes_;
   std::vector<std::int32_t> layer_of_;
   std::int64_t num_layers_ = 0;
+  std::vector<OperatorId> asked_;  // see find_asked()
 };
 
 /// The recipe with everything that follows from the number of devices: dp, and mbs where it was not said (1).
