@@ -17,10 +17,12 @@ std::uint64_t key_of(const EstimateClass& of, OpenRecipe::Known known, bool tigh
   return key;
 }
 
-// One more for each doubling of the samples of a microbatch over the devices that share them.
-std::uint8_t samples_class(const Recipe& mesh) {
+// One more for each doubling of the samples of a microbatch over the devices that divide them. Links between
+// nodes bring all weights to a node, whether tp divides them there or not.
+std::uint8_t samples_class(const Recipe& mesh, bool between_nodes) {
   constexpr int kOfOne = 16, kMost = 24;
-  const double share = static_cast<double>(mesh.microbatch) / static_cast<double>(mesh.tensor * mesh.context);
+  const double share = static_cast<double>(mesh.microbatch) /
+                       static_cast<double>(mesh.context * (between_nodes ? mesh.tensor : 1));
   return static_cast<std::uint8_t>(
       std::clamp(kOfOne + static_cast<int>(std::floor(std::log2(share))), 1, kMost));
 }
@@ -35,7 +37,6 @@ double slowed_by_memory(double share, bool sure) {
 
 EstimateOrder::EstimateOrder(const RecipeSpace& space, std::function<double(std::uint32_t)> cost)
     : space_(space), cost_(std::move(cost)) {
-  for (const Recipe& mesh : space.meshes()) most_tensor_ = std::max(most_tensor_, mesh.tensor);
   std::uint8_t number = 0;
   for (const std::string& name : recipe_schedules()) schedules_.emplace(name, ++number);
 }
@@ -47,8 +48,16 @@ EstimateClass EstimateOrder::class_of(const OpenRecipe& c) const {
   const StateSharding& sharding = space_.shardings(mesh)[c.sharding];
   of.zero = static_cast<std::uint8_t>(static_cast<int>(sharding.kind) + (sharding.keep_gathered ? 1 : 0));
   of.pipelined = mesh.pipeline > 1;
-  if (sharding.each_microbatch()) of.samples = samples_class(mesh);
-  of.far_experts = mesh.expert * mesh.expert_tensor_degree() > most_tensor_ && mesh.expert > 1;
+  const std::int64_t node = space_.devices_in_node();
+  if (sharding.each_microbatch()) {
+    const std::int64_t stage = mesh.tensor * mesh.context * mesh.data;
+    const std::int64_t copies =
+        mesh.expert > 1 ? stage / (mesh.expert * mesh.expert_tensor_degree()) : mesh.context * mesh.data;
+    using enum EstimateClass::Copies;
+    of.copies = copies == 1 ? None : stage > node ? BetweenNodes : InNode;
+    of.samples = samples_class(mesh, of.copies == BetweenNodes);
+  }
+  of.far_experts = mesh.expert * mesh.expert_tensor_degree() > node && mesh.expert > 1;
   const std::string& schedule = space_.pipelines(mesh)[c.pipeline].schedule;
   // An implied one is 1f1b or interleaved, which differ enough in how they are bounded.
   const bool chunks = space_.divisions(mesh.pipeline)[space_.pipelines(mesh)[c.pipeline].division].chunks > 1;

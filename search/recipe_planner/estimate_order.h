@@ -63,7 +63,6 @@ class EstimateOrder {
 
   const RecipeSpace& space_;
   std::function<double(std::uint32_t)> cost_;
-  std::int64_t most_tensor_ = 1;                   // of all meshes
   std::map<std::string, std::uint8_t> schedules_;  // numbers of names
   RecipeEstimate estimate_;
   bool one_fits_ = false;

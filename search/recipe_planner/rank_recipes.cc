@@ -1,6 +1,7 @@
 #include "search/recipe_planner/rank_recipes.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -74,6 +75,7 @@ class RecipeRanker {
     std::shared_ptr<SizedRecipeModel> sized;
     std::optional<Nanoseconds> limit;
     bool done = false;
+    double seconds = 0;  // that it would take with all microbatches, about
     RecipeScorer::Verdict verdict = RecipeScorer::Verdict::Open;
   };
 
@@ -105,25 +107,37 @@ class RecipeRanker {
 
   // First those that are likely to be fast: on a walk from usual meshes to their neighbours, where that leads
   // to less time, the least estimate first. Once a plan is there, usual ones with large microbatches join. It
-  // ends when nothing near is likely to be nearly as fast as the best; what is left is decided by bounds
-  // alone.
+  // ends when nothing near is likely to be nearly as fast as the best, then not much slower either; what is
+  // left is decided by bounds alone.
   void try_likely() {
     searches_likely_ = true;
+    if (seconds_left() < std::numeric_limits<double>::infinity())
+      left_for_begun_ = kShareOfBegun * seconds_left();
     std::vector<std::uint32_t> meshes = walk_usual();
+    constexpr std::array kLikely{1.05, 1.15, 1.3};
+    std::size_t width = 0;
+    likely_ = kLikely[width];
     while (true) {
       if (!explore(meshes)) return;
-      order_.refresh(best_ != nullptr);
+      order_.refresh(one_fits());
       std::vector<Simulation> next = likely_simulations();
       if (!ended_) return;
       meshes = next_to_fast_ones();
-      if (best_ != nullptr && !std::exchange(walked_large_, true)) {
+      if (one_fits() && !std::exchange(walked_large_, true)) {
         constexpr std::int64_t kLarge = 4;
         for (const std::uint32_t large : walk_->usual(kLarge)) {
           if (std::ranges::find(meshes, large) == meshes.end()) meshes.push_back(large);
         }
       }
-      if (next.empty() && meshes.empty()) break;
-      if (!next.empty()) simulate(next);
+      if (next.empty() && meshes.empty()) next = begun_simulations();
+      if (!ended_) return;
+      if (!next.empty()) {
+        simulate(next);
+      } else if (meshes.empty() && ++width == kLikely.size()) {
+        break;
+      } else if (meshes.empty()) {
+        likely_ = kLikely[width];
+      }
     }
     reopen_all();
   }
@@ -176,10 +190,12 @@ class RecipeRanker {
     if (left == 0) walked_.insert(mesh);
   }
 
-  // So many times the time of the best; without one, anything.
+  // So many times the time of the best, of those whose time is only expected as well; without one, anything.
   [[nodiscard]] double estimate_of_interest(double times) const {
-    return best_ == nullptr ? std::numeric_limits<double>::infinity()
-                            : times * static_cast<double>(best_->evaluation.time);
+    double best = best_ == nullptr ? std::numeric_limits<double>::infinity()
+                                   : static_cast<double>(best_->evaluation.time);
+    for (const Begun& begun : begun_) best = std::min(best, static_cast<double>(begun.expected));
+    return times * best;
   }
 
   // Bounds all recipes of meshes. False: it may not go on.
@@ -227,21 +243,17 @@ class RecipeRanker {
   // Those with the least estimates, when their bounds are close. Few at first: what is learned of them
   // directs what follows.
   std::vector<Simulation> likely_simulations() {
-    constexpr double kLikely = 1.05;
     constexpr std::int64_t kOneByOne = 4, kTwoByTwo = 12;
     const std::int64_t before = ranking_.simulated();
     const std::size_t most = before < kOneByOne ? 1 : before < kTwoByTwo ? 2 : kMostAtATime;
     std::vector<Simulation> next;
     std::vector<OpenRecipe> later;  // what is learned of another tells of these
+    if (is_time_for_begun()) next = begun_simulations();
+    if (!next.empty() || !ended_) return next;
     try {
-      while (!begun_.empty()) {
-        const OpenRecipe begun = begun_.back();
-        begun_.pop_back();
-        add_simulation(begun, next);
-      }
       while (next.size() < most && later.size() < kMostLater) {
         if (!may_go_on()) break;
-        std::optional<OpenRecipe> first = order_.take_first(bound_to_gain(), estimate_of_interest(kLikely));
+        std::optional<OpenRecipe> first = order_.take_first(bound_to_gain(), estimate_of_interest(likely_));
         if (!first) break;
         if (first->known < OpenRecipe::Known::OfTraffic) {
           bound_likely(*first);
@@ -263,6 +275,28 @@ class RecipeRanker {
     return {};
   }
 
+  // Simulating all microbatches takes many times as long as simulating few, which tell the time nearly: it
+  // waits until nothing else is likely to be faster, or for the end of the time.
+  std::vector<Simulation> begun_simulations() {
+    std::vector<Simulation> next;
+    const auto first = std::ranges::min_element(begun_, {}, &Begun::expected);
+    if (first == begun_.end() || !may_be_best(first->expected) || !may_go_on()) return next;
+    const OpenRecipe recipe = first->recipe;
+    begun_.erase(first);
+    add_simulation(recipe, next);
+    return next;
+  }
+  [[nodiscard]] bool is_time_for_begun() const {
+    const auto first = std::ranges::min_element(begun_, {}, &Begun::expected);
+    if (first == begun_.end() || request_.peers != nullptr) return false;
+    return seconds_left() < std::max(left_for_begun_, best_ == nullptr ? first->seconds : 0);
+  }
+  [[nodiscard]] static double seconds_left() {
+    const Deadline* whole = deadline_kept();
+    return whole == nullptr ? std::numeric_limits<double>::infinity() : whole->left();
+  }
+  [[nodiscard]] bool one_fits() const { return best_ != nullptr || !begun_.empty(); }
+
   void bound_likely(OpenRecipe c) {
     const OpenRecipe before = c;
     try {
@@ -274,7 +308,7 @@ class RecipeRanker {
     order_.learn_closer(before, c);
     order_.add(c);
     // Traffic takes long to measure, and tells much of recipes of the same kind.
-    if (c.known == OpenRecipe::Known::OfTraffic) order_.refresh(best_ != nullptr);
+    if (c.known == OpenRecipe::Known::OfTraffic) order_.refresh(one_fits());
   }
 
   // Closer bounds of the same kind.
@@ -287,7 +321,7 @@ class RecipeRanker {
   void reopen_all() {
     searches_likely_ = false;
     order_.take_all([&](const OpenRecipe& c) { open_.add(c); });
-    for (const OpenRecipe& c : begun_) open_.add(c);
+    for (const Begun& begun : begun_) open_.add(begun.recipe);
     begun_.clear();
   }
 
@@ -486,7 +520,11 @@ class RecipeRanker {
         const std::int64_t microbatches = space_.microbatches(space_.meshes()[s.candidate.mesh]);
         std::unique_lock alone(takes_memory_, std::defer_lock);
         if (takes_much_memory(s.sized->graph, s.rated.recipe, microbatches)) alone.lock();
+        const double left = seconds_left();
         s.verdict = scorers_[worker].score(s.rated, s.sized, microbatches, s.limit);
+        if (s.verdict == RecipeScorer::Verdict::Open && seconds_left() < left)
+          s.seconds = (left - seconds_left()) * static_cast<double>(microbatches) /
+                      static_cast<double>(scorers_[worker].few());
         s.done = true;
       });
     } catch (const OutOfTime&) {
@@ -527,9 +565,8 @@ class RecipeRanker {
       s.candidate.known = OpenRecipe::Known::OfFew;
       s.candidate.bound = s.rated.bound.time;
       s.candidate.memory = share_of_usable(s.rated.peak);
-      // A first plan is sooner had where one is nearly simulated.
-      if (searches_likely_ && best_ == nullptr && s.candidate.memory <= 1) {
-        begun_.push_back(s.candidate);
+      if (searches_likely_ && s.candidate.memory <= 1) {
+        begun_.push_back({s.candidate, s.rated.evaluation.time, s.seconds});
       } else {
         put_back(s.candidate);
       }
@@ -577,6 +614,7 @@ class RecipeRanker {
 
   static constexpr std::size_t kExpectedSimulations = 256, kMostAtATime = 4, kMeshesAtATime = 16,
                                kMeshesOfAModel = 16, kMeshesATurn = 16, kMeshesAStep = 6, kMostLater = 256;
+  static constexpr double kShareOfBegun = 0.4;
   const RankingRequest& request_;
   const std::function<bool(const RankingProgress&)>& go_on_;
   RecipeSpace space_;
@@ -586,7 +624,14 @@ class RecipeRanker {
   std::mutex takes_memory_;            // of simulations that take much
   EstimateOrder order_;                // while those that are likely are searched
   bool searches_likely_ = false;
-  std::vector<OpenRecipe> begun_;  // that are simulated in full before all else
+  double likely_ = 1;  // so many times the best, estimates are of interest
+  struct Begun {
+    OpenRecipe recipe;
+    Nanoseconds expected = 0;  // from few microbatches
+    double seconds = 0;        // that simulating all may take
+  };
+  std::vector<Begun> begun_;    // those likely to fit that are not simulated in full yet
+  double left_for_begun_ = -1;  // seconds: with less time left they are simulated before all else
   std::optional<MeshWalk> walk_;
   bool walked_large_ = false;       // usual meshes with large microbatches
   std::vector<bool> explored_;      // by mesh: its recipes, or all of them together, are bounded

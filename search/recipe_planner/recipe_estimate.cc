@@ -11,18 +11,20 @@ namespace {
 // A wider class counts as much as so many recipes of the narrower one.
 constexpr double kWider = 0.5;
 
+// `a` may be of any size, `b` is a part of a recipe.
 constexpr std::uint64_t joined(std::uint64_t a, std::uint64_t b) {
-  constexpr std::uint64_t kWidth = 256;
+  constexpr std::uint64_t kWidth = 4096;
   return a * kWidth + b;
 }
 
 // Kinds of sharding and pipelines; with samples; with schedules and recomputation; these on one mesh.
 LearnedRatios<5>::Classes classes_of_time(const EstimateClass& of) {
-  const std::uint64_t kind = joined(of.zero, (of.pipelined ? 1 : 0) + (of.far_experts ? 2 : 0));
+  const std::uint64_t kind =
+      joined(of.zero, (of.pipelined ? 1 : 0) + (of.far_experts ? 2 : 0) + 4 * static_cast<int>(of.copies));
   const std::uint64_t samples = joined(kind, of.samples);
   const std::uint64_t schedule = joined(kind, of.schedule);
   const std::uint64_t mesh = joined(joined(of.mesh, of.sharding), of.schedule);
-  return {kind, samples, joined(schedule, of.samples), joined(joined(kind, of.sharding), of.mesh),
+  return {kind, samples, joined(schedule, of.samples), joined(joined(of.mesh, of.sharding), of.zero),
           joined(mesh, of.recompute)};
 }
 
@@ -45,8 +47,9 @@ double prior_of_time(const EstimateClass& of, OpenRecipe::Known known) {
   if (known == OpenRecipe::Known::OfFew) return 0;  // most of it was simulated
   if (known != OpenRecipe::Known::OfTraffic) return kClose;
   const bool each_microbatch = of.zero >= 2;
-  const double prior = of.pipelined ? (each_microbatch ? kEachInPipeline : kPipelined)
-                                    : (each_microbatch ? kEachMicrobatch : kClose);
+  const bool far = of.copies == EstimateClass::Copies::BetweenNodes;
+  const double prior =
+      of.pipelined ? (far ? kEachInPipeline : kPipelined) : (each_microbatch ? kEachMicrobatch : kClose);
   return prior + (of.far_experts ? kFarExperts : 0);
 }
 

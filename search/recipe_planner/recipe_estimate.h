@@ -32,9 +32,12 @@ class LearnedRatios {
 struct EstimateClass {
   std::uint8_t zero = 0;  ///< StateSharding::Kind; one more where gathered weights are kept
   bool pipelined = false;
-  bool far_experts = false;  ///< experts are divided beyond what tp ever is: beyond a node, as a rule
-  /// Where each microbatch gathers weights or scatters gradients, which takes the longer part of it the fewer
-  /// samples a device has: their logarithm to base 2, and some; else 0.
+  bool far_experts = false;  ///< experts are divided beyond a node
+  /// Where each microbatch gathers weights or adds up gradients: among whom, of those weights that are most
+  /// of the model, which are experts' where these are divided.
+  enum class Copies : std::uint8_t { None, InNode, BetweenNodes } copies = Copies::None;
+  /// Doing so takes the longer part of a microbatch the fewer samples a device has: their logarithm to base
+  /// 2, and some; else 0.
   std::uint8_t samples = 0;
   std::uint8_t schedule = 0;   ///< a number of its name
   std::uint8_t recompute = 0;  ///< as in OpenRecipe

@@ -73,8 +73,9 @@ RecipeScorer::Verdict RecipeScorer::score(RatedRecipe& rated,
 
 // Backward of the loss has a steady rate before the rest of the pipeline does; the first and last quarter of
 // the microbatches fill and drain it.
-void RecipeScorer::estimate_from_few(RatedRecipe& rated, const Evaluator& evaluator) const {
+void RecipeScorer::estimate_from_few(RatedRecipe& rated, const Evaluator& evaluator) {
   const ExpandedStrategy& few = evaluator.expanded();
+  few_ = few.microbatches();
   const Timeline& timeline = evaluator.timeline();
   const OperatorId loss(evaluator.graph().operators().size() - 1);
   const std::int32_t every = few.block().microbatches, blocks = few.microbatches() / every;

@@ -34,15 +34,18 @@ class RecipeScorer {
   /// memory, or would take more than one search may.
   Verdict score(RatedRecipe& rated, const std::shared_ptr<const SizedRecipeModel>& sized,
                 std::int64_t microbatches, std::optional<Nanoseconds> limit);
+  /// Of how many microbatches the last estimate is.
+  [[nodiscard]] std::int32_t few() const { return few_; }
 
  private:
-  void estimate_from_few(RatedRecipe& rated, const Evaluator& evaluator) const;
+  void estimate_from_few(RatedRecipe& rated, const Evaluator& evaluator);
   Evaluator& evaluator_for(const std::shared_ptr<const SizedRecipeModel>& sized, const PlanOptions& options);
 
   const RankingRequest& request_;
   std::shared_ptr<const SizedRecipeModel> sized_;
   PlanOptions options_;
   std::unique_ptr<Evaluator> evaluator_;  // of these
+  std::int32_t few_ = 1;
 };
 
 /// What it costs to simulate all of so many microbatches, as a share of the most that is: tasks that take

@@ -93,10 +93,6 @@ class RecipeRefiner {
       change([](Recipe& r) { r.ring = true, r.ulysses = 1; });
       change([](Recipe& r) { r.ring = false, r.ulysses = r.context; });
     }
-    if (from.context > 1) {
-      change([](Recipe& r) { r.ring = true, r.ulysses = 1; });
-      change([](Recipe& r) { r.ring = false, r.ulysses = r.context; });
-    }
     change([](Recipe& r) { r.microbatch *= 2; });
     if (from.microbatch % 2 == 0) change([](Recipe& r) { r.microbatch /= 2; });
     if (from.tensor % 2 == 0) change([](Recipe& r) { r.data *= 2, set_tensor(r, r.tensor / 2); });

@@ -72,6 +72,7 @@ class RecipeSpace {
                          const StateSharding& sharding) const;
 
   [[nodiscard]] std::int64_t size() const { return size_; }
+  [[nodiscard]] std::int64_t devices_in_node() const { return in_node_; }  ///< in the smallest
   [[nodiscard]] std::int64_t size_of(std::size_t mesh) const { return sizes_[mesh]; }
   void visit(const std::function<void(const Recipe&)>& each) const;
   [[nodiscard]] const RecipeFilter& filter() const { return filter_; }

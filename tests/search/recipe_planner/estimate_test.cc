@@ -30,17 +30,23 @@ TEST(LearnedRatios, KnowsTheClassThatWasSeenBest) {
   EXPECT_THAT(ratios.expected({1, 7, 8, 9}, 0), Lt(ratios.expected({1, 2, 3, 4}, 0)));
 }
 
-// Where each microbatch gathers weights, bounds of pipelines are far below; what is simulated tells how far.
+// Where each microbatch gathers weights from other nodes, bounds of pipelines are far below; what is simulated
+// tells how far.
 TEST(RecipeEstimate, FollowsWhatWasSimulated) {
   RecipeEstimate estimate;
   EstimateClass sharded, plain;
   sharded.zero = 3, sharded.pipelined = plain.pipelined = true;
+  sharded.copies = EstimateClass::Copies::BetweenNodes;
   const auto over = [&](const EstimateClass& of) {
     return estimate.time_over_bound(of, OpenRecipe::Known::OfTraffic, false);
   };
   EXPECT_THAT(over(sharded), Gt(over(plain)));
+  EstimateClass inside = sharded;
+  inside.copies = EstimateClass::Copies::InNode;
+  EXPECT_EQ(over(inside), over(plain));
   for (int i = 0; i < 20; ++i) estimate.learn_time(sharded, OpenRecipe::Known::OfTraffic, 100, 110);
   EXPECT_THAT(over(sharded), DoubleNear(1.1, 0.01));
+  EXPECT_EQ(over(inside), over(plain)) << "which nothing is known of";
   EXPECT_EQ(estimate.time_over_bound(plain, OpenRecipe::Known::OfFew, false), 1);
 }
 
