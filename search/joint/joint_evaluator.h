@@ -33,8 +33,8 @@ class JointEvaluator {
   /// Whether a plan that is at least this slow, and at least this much over memory, is of no interest. A plan
   /// that is better in neither must be of no interest then, too.
   using Hopeless = std::function<bool(const Evaluation& at_least)>;
-  /// Nothing when the plan is illegal, or when the lower bound of its cost (iteration_bound.h) is hopeless. Where
-  /// `hopeless` is given, a plan that would take seconds and gigabytes to simulate counts as illegal.
+  /// Nothing when the plan is illegal, or when the lower bound of its cost (iteration_bound.h) is hopeless.
+  /// Where `hopeless` is given, a plan that would take seconds and gigabytes to simulate counts as illegal.
   std::optional<Evaluation> evaluate(const JointPlan& plan, const Hopeless& hopeless = {});
   /// nullptr: the model can't have this number of microbatches.
   const OperatorGraph* graph(std::int32_t microbatches, std::int64_t parts = 1);
