@@ -138,14 +138,14 @@ Seconds time_of_sum(const OperatorGraph& graph, const Operator& op, const Parall
 // Where gradients go round, the first who works on the block of another begins their sum. The others add to
 // what arrives, and so does the owner in the end.
 void add_sum_times(const OperatorGraph& graph, const Operator& op, const ParallelConfig& config,
-                   const Topology& topology, PassWork& work) {
+                   const Topology& topology, std::vector<Nanoseconds>& durations) {
   const RingStages stages = ring_stages(graph, op, Pass::BackwardInput, config);
   constexpr std::int32_t kFirstSum = 3;
   const std::size_t shards = config.devices.size();
   for (std::size_t k = 0; k < shards; ++k) {
     const Nanoseconds sum = to_nanoseconds(time_of_sum(graph, op, config, topology.kind(config.devices[k])));
     for (std::int32_t stage = kFirstSum; stage < stages.stages(); ++stage) {
-      Nanoseconds& duration = work.durations[static_cast<std::size_t>(stage) * shards + k];
+      Nanoseconds& duration = durations[static_cast<std::size_t>(stage) * shards + k];
       const bool passes_on = stages.works(stage) && duration <= 1;  // it sees nothing of the block
       if (!passes_on) duration += sum;
     }
@@ -153,19 +153,22 @@ void add_sum_times(const OperatorGraph& graph, const Operator& op, const Paralle
 }
 
 // The passes of a ring work on one block after the other. One that no query sees is left out.
-void add_block_times(const Operator& op, const ParallelConfig& config, ShardPrices& price, PassWork& work) {
+std::vector<Nanoseconds> block_times(const Operator& op, const ParallelConfig& config, ShardPrices& price,
+                                     std::size_t stages) {
   const ShardGrid grid(op, config);
   const auto shards = static_cast<std::size_t>(grid.num_shards());
-  work.durations.assign(work.stages() * shards, 1);  // what does nothing takes a moment, see find_folding()
+  std::vector<Nanoseconds> durations(stages * shards,
+                                     1);  // what does nothing takes a moment, see find_folding()
   std::vector<Range> ranges;
   for (std::size_t k = 0; k < shards; ++k) {
     for (std::int64_t block = 0; block < grid.blocks(); ++block) {
       grid.block_ranges(static_cast<std::int64_t>(k), block, ranges);
       if (visible_share(op, ranges) == 0) continue;
-      Nanoseconds& duration = work.durations[static_cast<std::size_t>(block + 1) * shards + k];
+      Nanoseconds& duration = durations[static_cast<std::size_t>(block + 1) * shards + k];
       duration = std::max<Nanoseconds>(1, to_nanoseconds(price(ranges, config.devices[k])));
     }
   }
+  return durations;
 }
 
 PassWork pass_work(const OperatorGraph& graph, const Operator& op, Pass pass, const ParallelConfig& config,
@@ -176,14 +179,15 @@ PassWork pass_work(const OperatorGraph& graph, const Operator& op, Pass pass, co
   ShardPrices price(graph, op, pass, prices.costs(), load);
   if (config.ring) {
     add_ring(graph, op, pass, config, prices, work);
-    add_block_times(op, config, price, work);
+    std::vector<Nanoseconds> durations = block_times(op, config, price, work.stages());
     if (pass == Pass::BackwardInput && ring_stages(graph, op, pass, config).gradients)
-      add_sum_times(graph, op, config, prices.topology(), work);
+      add_sum_times(graph, op, config, prices.topology(), durations);
+    work.durations = std::move(durations);
     return work;
   }
   const std::vector<double> shares = add_statistics(op, pass, config, prices, work);
   const auto shards = static_cast<std::size_t>(grid.num_shards());
-  work.durations.resize(work.stages() * shards);
+  std::vector<Nanoseconds> durations(work.stages() * shards);
   std::vector<Range> ranges;
   for (std::size_t k = 0; k < shards; ++k) {
     grid.ranges(static_cast<std::int64_t>(k), ranges);
@@ -191,10 +195,11 @@ PassWork pass_work(const OperatorGraph& graph, const Operator& op, Pass pass, co
     Nanoseconds done = 0;
     for (std::size_t stage = 0; stage < work.stages(); ++stage) {
       const Nanoseconds until = to_nanoseconds(whole * shares[stage]);
-      work.durations[stage * shards + k] = until - done;
+      durations[stage * shards + k] = until - done;
       done = until;
     }
   }
+  work.durations = std::move(durations);
   return work;
 }
 
@@ -265,11 +270,12 @@ std::vector<ShardMemory> shard_memory(const OperatorGraph& graph, const Operator
 }  // namespace
 
 Bytes BoundOperator::bytes() const {
-  std::size_t sum =
-      sizeof *this + allocated_bytes(config.degrees, config.devices, data_layout, gradient_layout, loads,
-                                     memory, communicators.groups, shard_of_device);
+  std::size_t sum = sizeof *this + allocated_bytes(config.degrees, config.devices, data_layout,
+                                                   gradient_layout, loads, communicators.groups);
+  if (first_alike == nullptr) sum += memory.bytes() + shard_of_device.bytes();
   for (const PassWork* work : {&forward, &backward_input, &backward_weight}) {
-    sum += allocated_bytes(work->durations, work->waits, work->exchanges);
+    sum += allocated_bytes(work->waits, work->exchanges);
+    if (first_alike == nullptr) sum += work->durations.bytes();
     for (const InnerExchange& e : work->exchanges)
       sum += allocated_bytes(e.shards, e.task.lanes, e.task.group);
   }
@@ -357,10 +363,11 @@ BoundOperator bind(const OperatorGraph& graph, OperatorId id, const ParallelConf
   bound.loads = loads_of(bound, prices.topology().num_lanes());
   bound.communicators = communicators_of(bound, prices.groups());
   bound.memory = shard_memory(graph, op, config, need.input_pass || need.weight_pass, loads, load);
-  bound.shard_of_device.assign(prices.topology().num_devices(), -1);
+  std::vector<std::int32_t> shard_of_device(prices.topology().num_devices(), -1);
   for (std::size_t k = 0; k < config.devices.size(); ++k) {
-    bound.shard_of_device[config.devices[k].index()] = static_cast<std::int32_t>(k);
+    shard_of_device[config.devices[k].index()] = static_cast<std::int32_t>(k);
   }
+  bound.shard_of_device = std::move(shard_of_device);
   return bound;
 }
 

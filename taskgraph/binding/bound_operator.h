@@ -5,6 +5,7 @@
 
 #include "costmodel/cost_model.h"
 #include "models/operator_graph.h"
+#include "sim/base/shared_list.h"
 #include "taskgraph/moving/communication_plan.h"
 #include "taskgraph/moving/expert_loads.h"
 #include "taskgraph/moving/layout.h"
@@ -48,7 +49,7 @@ struct PassWork {
   bool present = false;
   std::vector<InnerExchange> exchanges;  ///< in the order of their steps
   std::vector<InnerWait> waits;
-  std::vector<Nanoseconds> durations;  ///< [stage · shards + shard]
+  SharedList<Nanoseconds> durations;  ///< [stage · shards + shard]
   std::size_t num_stages = 1;
   [[nodiscard]] std::size_t stages() const { return num_stages; }
 };
@@ -72,12 +73,12 @@ struct BoundOperator {
   std::vector<LayoutId>
       gradient_layout;  ///< per use: gradient (inputs, weights) or required gradient (outputs)
   PassWork forward, backward_input, backward_weight;
-  std::vector<LaneUse> loads;                 ///< how long its tasks hold each lane, summed
-  std::vector<ShardMemory> memory;            ///< per shard
-  Communicators communicators;                ///< that its exchanges need
-  std::vector<std::int32_t> shard_of_device;  ///< −1 where the device has no shard
+  std::vector<LaneUse> loads;                ///< how long its tasks hold each lane, summed
+  SharedList<ShardMemory> memory;            ///< per shard
+  Communicators communicators;               ///< that its exchanges need
+  SharedList<std::int32_t> shard_of_device;  ///< −1 where the device has no shard
 
-  [[nodiscard]] Bytes bytes() const;  ///< of memory
+  [[nodiscard]] Bytes bytes() const;  ///< of memory, without what first_alike has as well
 };
 
 /// A strategy whose configs are bound: one pointer per operator, into BoundOperators.

@@ -42,16 +42,19 @@ BoundOperator FoldedCopies::of(const BoundOperator& b, std::span<const std::int3
   f.data_layout = b.data_layout;
   f.gradient_layout = b.gradient_layout;
   f.communicators = b.communicators;
-  f.shard_of_device.assign(b.shard_of_device.size(), -1);
+  std::vector<std::int32_t> shard_of_device(b.shard_of_device.size(), -1);
+  std::vector<ShardMemory> memory;
   std::vector<std::size_t> shards;
   for (std::size_t k = 0; k < b.config.devices.size(); ++k) {
     const DeviceId d = b.config.devices[k];
     if (!stands(d)) continue;
-    f.shard_of_device[d.index()] = static_cast<std::int32_t>(shards.size());
+    shard_of_device[d.index()] = static_cast<std::int32_t>(shards.size());
     shards.push_back(k);
     f.config.devices.push_back(d);
-    f.memory.push_back(b.memory[k]);
+    memory.push_back(b.memory[k]);
   }
+  f.shard_of_device = std::move(shard_of_device);
+  f.memory = std::move(memory);
   const std::array<PassWork*, 3> folded{&f.forward, &f.backward_input, &f.backward_weight};
   const std::array<const PassWork*, 3> whole{&b.forward, &b.backward_input, &b.backward_weight};
   std::int32_t next_class = 0;
@@ -72,9 +75,11 @@ PassWork FoldedCopies::of(const PassWork& whole, const BoundOperator& b, const B
   f.num_stages = whole.num_stages;
   const std::size_t num_shards = b.config.devices.size();
   const std::size_t stages = whole.durations.size() / num_shards;
+  std::vector<Nanoseconds> durations;
   for (std::size_t stage = 0; stage < stages; ++stage) {
-    for (const std::size_t k : shards) f.durations.push_back(whole.durations[stage * num_shards + k]);
+    for (const std::size_t k : shards) durations.push_back(whole.durations[stage * num_shards + k]);
   }
+  f.durations = std::move(durations);
   const std::int32_t first_class = next_class;
   for (std::size_t i = 0; i < whole.exchanges.size(); ++i) {
     if (class_of[i] != next_class) continue;

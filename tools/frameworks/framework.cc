@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "models/zoo/zoo.h"
 #include "sim/base/errors.h"
@@ -117,9 +118,15 @@ RecipeRules rules_of(const Framework& framework, const FrameworkPlan& plan) {
   RecipeRules rules = framework.usual;
   FrameworkPlan asked = plan;
   asked.hosts = {};  // no rule looks at them, and there may be thousands
+  // A search asks for thousands of recipes, and those that follow one another mostly divide layers alike.
+  asked.recipe.pipeline = 0;
   rules.allows = [&framework, asked = std::move(asked)](const Recipe& recipe) mutable {
+    const auto division = [](const Recipe& r) {
+      return std::tie(r.pipeline, r.chunks, r.first, r.last, r.layers, r.schedule);
+    };
+    const bool divided = division(asked.recipe) == division(recipe);
     asked.recipe = recipe;
-    asked.layers = divide_layers(recipe, asked.sizes.layers).layers;
+    if (!divided) asked.layers = divide_layers(recipe, asked.sizes.layers).layers;
     return framework.runs_recipe(asked);
   };
   return rules;

@@ -79,7 +79,7 @@ bool keeps_contexts(OperatorId op, const Operator& o, const ModelAxes& axes) {
 bool apart(OperatorId a, OperatorId b, const BoundStrategy& strategy,
            const std::optional<Pipeline>& pipeline) {
   if (pipeline) return pipeline->stage_of[a.index()] != pipeline->stage_of[b.index()];
-  const std::vector<std::int32_t>& shards = strategy[b.index()]->shard_of_device;
+  const SharedList<std::int32_t>& shards = strategy[b.index()]->shard_of_device;
   return std::ranges::none_of(strategy[a.index()]->config.devices,
                               [&](DeviceId d) { return shards[d.index()] >= 0; });
 }
