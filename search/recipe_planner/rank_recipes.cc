@@ -79,6 +79,12 @@ class RecipeRanker {
     RecipeScorer::Verdict verdict = RecipeScorer::Verdict::Open;
   };
 
+  struct Begun {
+    OpenRecipe recipe;
+    Nanoseconds expected = 0;  // from few microbatches
+    double seconds = 0;        // that simulating all may take
+  };
+
   [[nodiscard]] bool may_be_best(Nanoseconds bound) const {
     return best_ == nullptr || bound < best_->evaluation.time;
   }
@@ -248,11 +254,9 @@ class RecipeRanker {
     const std::size_t most = before < kOneByOne ? 1 : before < kTwoByTwo ? 2 : kMostAtATime;
     std::vector<Simulation> next;
     std::vector<OpenRecipe> later;  // what is learned of another tells of these
-    if (is_time_for_begun()) next = begun_simulations();
-    if (!next.empty() || !ended_) return next;
     try {
       while (next.size() < most && later.size() < kMostLater) {
-        if (!may_go_on()) break;
+        if (!may_go_on() || is_time_for_begun()) break;
         std::optional<OpenRecipe> first = order_.take_first(bound_to_gain(), estimate_of_interest(likely_));
         if (!first) break;
         if (first->known < OpenRecipe::Known::OfTraffic) {
@@ -270,26 +274,33 @@ class RecipeRanker {
       throw;
     }
     for (const OpenRecipe& c : later) order_.add(c);
-    if (ended_) return next;
+    if (ended_ && !is_time_for_begun()) return next;
     put_back(next);
-    return {};
+    return begun_simulations();
   }
 
   // Simulating all microbatches takes many times as long as simulating few, which tell the time nearly: it
-  // waits until nothing else is likely to be faster, or for the end of the time.
+  // waits until nothing else is likely to be faster, or for the end of the time. The first plan is the one
+  // that is had soonest.
   std::vector<Simulation> begun_simulations() {
     std::vector<Simulation> next;
-    const auto first = std::ranges::min_element(begun_, {}, &Begun::expected);
-    if (first == begun_.end() || !may_be_best(first->expected) || !may_go_on()) return next;
+    const auto first = next_begun();
+    if (first == begun_.end() || !ended_ || !may_go_on()) return next;
     const OpenRecipe recipe = first->recipe;
     begun_.erase(first);
     add_simulation(recipe, next);
     return next;
   }
-  [[nodiscard]] bool is_time_for_begun() const {
+  [[nodiscard]] std::vector<Begun>::const_iterator next_begun() const {
+    if (best_ == nullptr) return std::ranges::min_element(begun_, {}, &Begun::seconds);
     const auto first = std::ranges::min_element(begun_, {}, &Begun::expected);
+    return first == begun_.end() || may_be_best(first->expected) ? first : begun_.end();
+  }
+  [[nodiscard]] bool is_time_for_begun() const {
+    const auto first = next_begun();
     if (first == begun_.end() || request_.peers != nullptr) return false;
-    return seconds_left() < std::max(left_for_begun_, best_ == nullptr ? first->seconds : 0);
+    constexpr double kSure = 2.5;  // a first plan should be there in time
+    return seconds_left() < std::max(left_for_begun_, best_ == nullptr ? kSure * first->seconds : 0);
   }
   [[nodiscard]] static double seconds_left() {
     const Deadline* whole = deadline_kept();
@@ -624,12 +635,7 @@ class RecipeRanker {
   std::mutex takes_memory_;            // of simulations that take much
   EstimateOrder order_;                // while those that are likely are searched
   bool searches_likely_ = false;
-  double likely_ = 1;  // so many times the best, estimates are of interest
-  struct Begun {
-    OpenRecipe recipe;
-    Nanoseconds expected = 0;  // from few microbatches
-    double seconds = 0;        // that simulating all may take
-  };
+  double likely_ = 1;           // so many times the best, estimates are of interest
   std::vector<Begun> begun_;    // those likely to fit that are not simulated in full yet
   double left_for_begun_ = -1;  // seconds: with less time left they are simulated before all else
   std::optional<MeshWalk> walk_;
