@@ -437,10 +437,10 @@ bool reprice(CommunicationPlan& plan, GatherBy gathers, CommunicationPrices& pri
     const CollectiveTime& time = time_of(task.kind, task.group, task.size, gathers, prices);
     if (time.lanes.size() != task.lanes.size()) return false;
     take_duration(plan, i, to_nanoseconds(time.duration));
-    auto use = plan.lane_uses.begin() + (task.lanes.data() - plan.lane_uses.data());
+    std::size_t use = lanes_begin(plan, task);
     for (const LaneHold& hold : time.lanes) {
-      if (use->lane != hold.lane) return false;
-      *use++ = rounded(hold, task.duration);
+      if (plan.lane_uses[use].lane != hold.lane) return false;
+      plan.lane_uses[use++] = rounded(hold, task.duration);
     }
   }
   plan.loads = loads_of(plan, prices.topology().num_lanes());
