@@ -36,8 +36,7 @@ bool Evaluator::limit_memory() {
 
 Bytes Evaluator::bytes() const {
   const TaskDag& tasks = task_graph().dag;
-  return contents_.bytes() +
-         Bytes(static_cast<std::int64_t>(tasks.bytes() + tasks.building_bytes() + scratch_.bytes()));
+  return contents_.bytes() + Bytes(static_cast<std::int64_t>(tasks.bytes() + scratch_.bytes()));
 }
 
 Evaluation Evaluator::evaluate(const BoundStrategy& strategy) {

@@ -27,7 +27,6 @@ void TaskDag::reserve(std::size_t tasks, std::size_t edges) {
   keys_.reserve(tasks);
   num_predecessors_.reserve(tasks);
   successors_.reserve(edges);
-  edges_.reserve(edges);
 }
 
 TaskId TaskDag::add_task(TaskKey key, Nanoseconds duration, std::span<const LaneUse> lanes) {
@@ -52,7 +51,6 @@ void TaskDag::repeat(std::size_t copies, std::uint64_t key_step) {
   // With room for as much again, since more is added behind.
   tasks_.reserve(tasks * (copies + 2));
   keys_.reserve(tasks * (copies + 2));
-  edges_.reserve(edges * (copies + 2));
   for (std::size_t n = 1; n <= copies; ++n) {
     const auto shift = static_cast<std::int32_t>(n * tasks);
     tasks_.insert(tasks_.end(), tasks_.begin(), tasks_.begin() + static_cast<std::ptrdiff_t>(tasks));
@@ -73,6 +71,7 @@ void TaskDag::finish() {
   tasks_.push_back({0, kNoLane, 0});
   count_edges();
   sort_edges();
+  edges_.clear();
 }
 
 /// No negative time, and even all durations as long as the bound on the longest would add up to less than
@@ -179,9 +178,8 @@ void TaskDag::sort_edges() {
   for (Task& t : tasks_) t.first_successor = end += t.first_successor;
   successors_.resize(edges_.size());
   // From the back: each row's end moves down to its first edge.
-  for (std::size_t e = edges_.size(); e-- > 0;) {
-    successors_[--tasks_[edges_[e].before.index()].first_successor] = edges_[e].after;
-  }
+  for (auto edge = edges_.rbegin(); edge != edges_.rend(); ++edge)
+    successors_[--tasks_[edge->before.index()].first_successor] = edge->after;
 }
 
 std::size_t TaskDag::bytes() const {
@@ -189,7 +187,5 @@ std::size_t TaskDag::bytes() const {
          num_predecessors_.size() * sizeof(std::int32_t) + lane_rows_.size() * sizeof(LaneRow) +
          lane_uses_.size() * sizeof(LaneUse);
 }
-
-std::size_t TaskDag::building_bytes() const { return edges_.size() * sizeof(Edge); }
 
 }  // namespace pipesim

@@ -2,6 +2,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <deque>
 #include <span>
 #include <vector>
 
@@ -28,7 +29,7 @@ struct TaskKey {
 /// delays the task's successors and occupies no lane. A task without lanes starts when it is ready.
 ///
 /// Memory of a task that holds at most one lane for its whole duration: 36 bytes, and 4 per edge. While
-/// building, each edge takes 8 more, kept for the next graph. Any other lane use takes 16 bytes, plus 8 per
+/// building, each edge takes 8 more. Any other lane use takes 16 bytes, plus 8 per
 /// task.
 class TaskDag {
  public:
@@ -71,7 +72,7 @@ class TaskDag {
   void check_unique() const;
 
   [[nodiscard]] std::size_t num_tasks() const { return keys_.size(); }
-  [[nodiscard]] std::size_t num_edges() const { return edges_.size(); }
+  [[nodiscard]] std::size_t num_edges() const { return successors_.size(); }  ///< after finish()
   [[nodiscard]] std::size_t num_lanes() const {
     return num_lanes_;
   }  ///< one more than the largest lane id in use
@@ -99,10 +100,10 @@ class TaskDag {
     __builtin_prefetch(successors_.data() + tasks_[task.index()].first_successor);
   }
 
-  /// Bytes in use after finish(), without the memory that only building needs.
+  /// Bytes in use after finish().
   [[nodiscard]] std::size_t bytes() const;
-  /// Bytes of the edges as they were added, kept for the next graph.
-  [[nodiscard]] std::size_t building_bytes() const;
+  /// Bytes of the edges as they were added, until finish().
+  [[nodiscard]] std::size_t building_bytes() const { return edges_.size() * sizeof(Edge); }
 
  private:
   static constexpr std::int32_t kNoLane = -1;
@@ -125,9 +126,17 @@ class TaskDag {
   TaskId append(TaskKey key, Nanoseconds duration, std::int32_t lanes) {
     if (lanes >= static_cast<std::int32_t>(num_lanes_)) num_lanes_ = static_cast<std::size_t>(lanes) + 1;
     time_bits_ |= static_cast<std::uint64_t>(duration);
+    if (keys_.size() == keys_.capacity()) grow(tasks_), grow(keys_);
     tasks_.push_back({duration, lanes, 0});
     keys_.push_back(key);
     return TaskId(keys_.size() - 1);
+  }
+  // Twice as much room takes too much of the memory where a graph is large.
+  template <class Item>
+  static void grow(std::vector<Item>& items) {
+    constexpr std::size_t kMany = 1 << 20;
+    const std::size_t size = items.size();
+    items.reserve(size < kMany ? 2 * size + 1 : size + size / 4);
   }
   [[nodiscard]] bool times_are_surely_valid() const;
   void check_lanes(TaskId task) const;
@@ -140,7 +149,7 @@ class TaskDag {
   std::vector<std::int32_t> num_predecessors_;
   std::vector<LaneRow> lane_rows_;
   std::vector<LaneUse> lane_uses_;
-  std::vector<Edge> edges_;
+  std::deque<Edge> edges_;  // until finish(): of many, no copy is made while their number grows
   std::size_t num_lanes_ = 0;
   std::uint64_t time_bits_ =
       0;  ///< all durations, holds and latencies or'ed: an upper bound, and whether one is negative

@@ -34,9 +34,9 @@ PlannedPipeline best_plan(Contest& contest) {
   if (found == nullptr) throw InputError("auto: no algorithm found a plan");
   const JointPlan* best = &found->plan;
   JointEvaluator& evaluator = contest.evaluator();
-  PlannedPipeline planned(*evaluator.graph(best->microbatches, best->parts), evaluator.options(*best),
+  PlannedPipeline planned(*evaluator.graph(best->microbatches, best->sequence), evaluator.options(*best),
                           evaluator.strategy(*best));
-  planned.parts = best->parts;
+  planned.sequence = best->sequence;
   if (best->microbatches != contest.request().microbatches()) planned.batch = planned.graph.batch();
   planned.meshes = best->meshes;
   for (std::int32_t s = 0; s < best->pipeline.num_stages(); ++s)

@@ -47,7 +47,8 @@ void AutoCheckpoints::keep(const AutoState& state, bool last, const SplitSearchO
   file_.write(json.dump() + "\n");
 }
 
-AutoState AutoCheckpoints::load(const std::string& file, const SplitSearchOf& splits) const {
+AutoState AutoCheckpoints::load(const std::string& file, const SplitSearchOf& splits,
+                                const DividedGraphs& graphs) const {
   const JsonValue root = JsonDocument::parse(read_file(file), file);
   require_file_kind(root, kAutoSearchKey);
   if (!root.is_object() || !root.find("pipesim_auto_search"))
@@ -58,7 +59,6 @@ AutoState AutoCheckpoints::load(const std::string& file, const SplitSearchOf& sp
   state.seed = static_cast<std::uint64_t>(root.at("seed").integer(0, INT64_MAX));
   constexpr std::int64_t kMostChains = 1024;
   state.chains = static_cast<std::size_t>(root.at("chains").integer(1, kMostChains));
-  const OperatorGraph& graph = subject_.graph;
   const Topology& topology = subject_.topology;
   for (const JsonValue& found : root.at("done").items()) {
     AutoEntry& entry = state.done.emplace_back();
@@ -69,7 +69,7 @@ AutoState AutoCheckpoints::load(const std::string& file, const SplitSearchOf& sp
     if (const auto used = found.find("devices_used"))
       entry.contribution.devices_used = used->integer(1, static_cast<std::int64_t>(topology.num_devices()));
     if (const auto cost = found.find("cost")) entry.contribution.evaluation = parse_evaluation(*cost);
-    if (const auto plan = found.find("plan")) entry.plan = parse_joint_plan(*plan, graph, topology);
+    if (const auto plan = found.find("plan")) entry.plan = parse_joint_plan(*plan, graphs, topology);
     if (entry.plan.has_value() != entry.contribution.evaluation.has_value())
       found.fail("a plan needs a cost, and a cost a plan");
   }
@@ -89,7 +89,7 @@ AutoState AutoCheckpoints::load(const std::string& file, const SplitSearchOf& sp
     for (const AutoEntry& entry : state.done) {
       if (entry.plan && entry.contribution.name != "joint") with_plan.insert(entry.contribution.name);
     }
-    state.joint = parse_joint_state(*joint, graph, topology, subject_.baselines.size() + with_plan.size());
+    state.joint = parse_joint_state(*joint, graphs, topology, subject_.baselines.size() + with_plan.size());
   }
   return state;
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "search/annealing/checkpoint_file.h"
+#include "search/joint/joint_json.h"
 #include "search/joint/joint_state.h"
 #include "search/mcmc/mcmc.h"
 #include "search/mcmc/search_state_json.h"
@@ -58,7 +59,8 @@ class AutoCheckpoints {
   /// Writes the file when it is time to, at the first call, and whenever `last` is true.
   void keep(const AutoState& state, bool last, const SplitSearchOf& splits);
   /// InputError when it is no checkpoint of this search.
-  [[nodiscard]] AutoState load(const std::string& file, const SplitSearchOf& splits) const;
+  [[nodiscard]] AutoState load(const std::string& file, const SplitSearchOf& splits,
+                               const DividedGraphs& graphs) const;
 
  private:
   CheckpointFile file_;

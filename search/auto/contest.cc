@@ -36,6 +36,14 @@ double Contest::left_until(double share) const {
   return until_.limited() ? std::max(0.0, until_.left() - (1 - share) * seconds_) : seconds_;
 }
 
+const CandidateSet& Contest::candidates_of(const JointPlan& plan) {
+  const std::int64_t groups = plan.sequence.token_groups;
+  const auto known = with_groups_.find(groups);
+  if (known != with_groups_.end()) return known->second;
+  const OperatorGraph& graph = *evaluator_.graph(plan.microbatches, plan.sequence);
+  return with_groups_.try_emplace(groups, graph, request_.topology()).first->second;
+}
+
 bool Contest::ask(const std::string& name, double seconds, const Algorithm& plan, std::int32_t part) {
   if (entry(name, part) != nullptr) return true;
   AutoEntry made = run(name, seconds, plan);
@@ -114,7 +122,9 @@ std::string Contest::name_with(std::string_view algorithm, std::int32_t microbat
 
 void Contest::resume() {
   if (const std::string& file = options_.resume; !file.empty()) {
-    AutoState found = checkpoints_.load(file, split_searches());
+    AutoState found = checkpoints_.load(file, split_searches(), [&](const SequenceDivision& sequence) {
+      return evaluator_.graph(request_.microbatches(), sequence);
+    });
     if (options_.seed_is_asked) require_choice(file, "seed", state_.seed, found.seed);
     if (options_.chains_are_asked) require_choice(file, "chains", state_.chains, found.chains);
     state_ = std::move(found);

@@ -30,6 +30,8 @@ class Contest {
   [[nodiscard]] const AutoOptions& options() const { return options_; }
   [[nodiscard]] JointEvaluator& evaluator() { return evaluator_; }
   [[nodiscard]] const CandidateSet& candidates() const { return candidates_; }
+  /// Of the plan's model, whose experts take tokens in groups.
+  const CandidateSet& candidates_of(const JointPlan& plan);
   [[nodiscard]] const Contributions& found() const { return found_; }
 
   /// When all must end.
@@ -96,6 +98,7 @@ class Contest {
   AutoCheckpoints checkpoints_;
   CandidateSet candidates_;
   JointEvaluator evaluator_;
+  std::map<std::int64_t, CandidateSet> with_groups_;  // by groups of tokens
   AutoState state_;
   std::map<std::int32_t, std::unique_ptr<SplitSearch>> splits_;  // by microbatches
   Contributions found_;

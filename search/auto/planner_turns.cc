@@ -64,7 +64,7 @@ void PlannerTurns::rank_recipes() {
     plan.state_sharding = planned.options.state_sharding;
     plan.gathered_inputs = planned.options.gathered_inputs;
     plan.gradient_reduction = planned.options.gradient_reduction;
-    plan.parts = planned.parts;
+    plan.sequence = planned.sequence;
     ranking_ = std::move(planned.recipes);
     return Contest::Found{std::move(plan), planned.scored, false};
   });

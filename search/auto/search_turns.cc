@@ -135,7 +135,11 @@ void SearchTurns::search_jointly(const SearchBudget& more, std::int32_t part) {
   contest_.ask(
       "joint", seconds_of(more),
       [&](std::string& note) {
-        const JointMoves moves(contest_.candidates(), kMostMicrobatches);
+        JointMoves moves(contest_.candidates(), kMostMicrobatches);
+        for (const JointPlan& plan : found) {
+          if (plan.sequence.token_groups > 0)
+            moves.add(plan.sequence.token_groups, contest_.candidates_of(plan));
+        }
         AutoState& state = contest_.state();
         JointOptions options;
         // Other numbers of microbatches stand behind a comma, see Contest::name_with().

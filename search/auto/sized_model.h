@@ -17,14 +17,16 @@ class SizedModel {
   /// The request must outlive it.
   explicit SizedModel(const PlanRequest& request) : request_(request) {}
 
-  /// The model of one microbatch, with its positions ordered for so many parts of the sequence; nothing when
-  /// the samples can't be divided like this, or when the model's batch is fixed.
-  [[nodiscard]] std::optional<OperatorGraph> operator()(std::int32_t microbatches, std::int64_t parts) const {
-    if (microbatches == request_.microbatches() && parts == 1) return request_.graph;
+  /// The model of one microbatch, with its sequence divided like this; nothing when the samples can't be
+  /// divided into so many microbatches, or when the model's batch is fixed.
+  [[nodiscard]] std::optional<OperatorGraph> operator()(std::int32_t microbatches,
+                                                        const SequenceDivision& sequence) const {
+    const bool as_it_is = sequence == SequenceDivision{};
+    if (microbatches == request_.microbatches() && as_it_is) return request_.graph;
     if (request_.samples() % microbatches != 0) return std::nullopt;
     const std::int64_t batch = request_.samples() / microbatches;
     try {
-      return parts > 1 ? request_.with_shape({batch, parts}) : request_.with_batch(batch);
+      return as_it_is ? request_.with_batch(batch) : request_.with_shape({batch, sequence});
     } catch (const InputError&) {
       return std::nullopt;
     }

@@ -21,9 +21,9 @@ std::unique_ptr<JointEvaluator> JointEvaluator::another() const {
   return other;
 }
 
-const OperatorGraph* JointEvaluator::graph(std::int32_t microbatches, std::int64_t parts) {
-  const auto [found, is_new] = graphs_.try_emplace({microbatches, parts});
-  if (is_new) found->second = model_of_(microbatches, parts);
+const OperatorGraph* JointEvaluator::graph(std::int32_t microbatches, const SequenceDivision& sequence) {
+  const auto [found, is_new] = graphs_.try_emplace({microbatches, sequence});
+  if (is_new) found->second = model_of_(microbatches, sequence);
   return found->second ? &*found->second : nullptr;
 }
 
@@ -39,8 +39,9 @@ PlanOptions JointEvaluator::options(const JointPlan& plan) const {
 }
 
 Evaluator& JointEvaluator::evaluator_of(const JointPlan& plan, const OperatorGraph& graph) {
-  std::string shared = fmt::format("{} {} {} {} {}", plan.microbatches, plan.parts, plan.state_sharding.str(),
-                                   name_of(plan.gathered_inputs), name_of(plan.gradient_reduction));
+  std::string shared =
+      fmt::format("{} {} {} {} {} {}", plan.microbatches, plan.sequence.parts, plan.sequence.token_groups,
+                  plan.state_sharding.str(), name_of(plan.gathered_inputs), name_of(plan.gradient_reduction));
   const auto known = std::ranges::find(evaluators_, shared, &KeptEvaluator::shared);
   if (known != evaluators_.end()) {
     std::rotate(evaluators_.begin(), known, known + 1);
@@ -68,7 +69,8 @@ void JointEvaluator::limit_memory() {
 
 Strategy JointEvaluator::strategy(const JointPlan& plan) {
   Strategy strategy =
-      staged_strategy(*graph(plan.microbatches, plan.parts), topology(), plan.pipeline, plan.meshes).strategy;
+      staged_strategy(*graph(plan.microbatches, plan.sequence), topology(), plan.pipeline, plan.meshes)
+          .strategy;
   for (const auto& [op, config] : plan.own) strategy[static_cast<std::size_t>(op)] = config;
   return strategy;
 }
@@ -86,7 +88,7 @@ std::optional<Evaluation> JointEvaluator::evaluate(const JointPlan& plan, const 
 }
 
 JointScore JointEvaluator::score(const JointPlan& plan, const Hopeless& hopeless) {
-  const OperatorGraph* model = graph(plan.microbatches, plan.parts);
+  const OperatorGraph* model = graph(plan.microbatches, plan.sequence);
   if (model == nullptr) return {};
   const Strategy made = strategy(plan);
   PlanOptions now = options(plan);

@@ -20,9 +20,10 @@ namespace pipesim {
 /// thread-safe. Results do not depend on earlier calls.
 class JointEvaluator {
  public:
-  /// The model with the samples of one microbatch, when there are this many, and its positions ordered for so
-  /// many parts of the sequence; nothing when that is impossible. Called from any thread.
-  using ModelOf = std::function<std::optional<OperatorGraph>(std::int32_t microbatches, std::int64_t parts)>;
+  /// The model with the samples of one microbatch, when there are this many, and its sequence divided like
+  /// this; nothing when that is impossible. Called from any thread.
+  using ModelOf = std::function<std::optional<OperatorGraph>(std::int32_t microbatches,
+                                                             const SequenceDivision& sequence)>;
   /// `options`: but for what a JointPlan says itself. The cost model must outlive it.
   JointEvaluator(ModelOf model_of, const CostModel& costs, PlanOptions options);
   /// For another thread.
@@ -37,7 +38,7 @@ class JointEvaluator {
   /// Where `hopeless` is given, a plan that would take seconds and gigabytes to simulate counts as illegal.
   std::optional<Evaluation> evaluate(const JointPlan& plan, const Hopeless& hopeless = {});
   /// nullptr: the model can't have this number of microbatches.
-  const OperatorGraph* graph(std::int32_t microbatches, std::int64_t parts = 1);
+  const OperatorGraph* graph(std::int32_t microbatches, const SequenceDivision& sequence = {});
   Strategy strategy(const JointPlan& plan);
   [[nodiscard]] PlanOptions options(const JointPlan& plan) const;
   [[nodiscard]] const Topology& topology() const { return costs_.topology(); }
@@ -50,8 +51,8 @@ class JointEvaluator {
   ModelOf model_of_;
   const CostModel& costs_;
   PlanOptions options_;
-  std::map<std::pair<std::int32_t, std::int64_t>, std::optional<OperatorGraph>>
-      graphs_;  // by microbatches and parts
+  std::map<std::pair<std::int32_t, SequenceDivision>, std::optional<OperatorGraph>>
+      graphs_;  // by microbatches and division
   struct KeptEvaluator {
     std::string shared;  // what its plans share, see evaluator_of
     std::unique_ptr<Evaluator> evaluator;

@@ -27,21 +27,28 @@ JointJson json_of(const ScoredJointPlan& scored) {
 
 class JointReader {
  public:
-  JointReader(const OperatorGraph& graph, const Topology& topology) : graph_(graph), topology_(topology) {}
+  JointReader(const DividedGraphs& graphs, const Topology& topology) : graphs_(graphs), topology_(topology) {}
 
   [[nodiscard]] JointPlan plan(const JsonValue& value) const {
     JointPlan plan;
     plan.microbatches = static_cast<std::int32_t>(value.at("microbatches").integer(1, kMostMicrobatches));
-    plan.recompute = recompute(value);
+    if (const auto parts = value.find("parts")) plan.sequence.parts = parts->integer(1, INT32_MAX);
+    if (const auto groups = value.find("token_groups"))
+      plan.sequence.token_groups = groups->integer(1, INT32_MAX);
+    const OperatorGraph* graph = graphs_(plan.sequence);
+    if (graph == nullptr)
+      value.fail(fmt::format("the model can't have its sequence in {} parts and {} groups of tokens",
+                             plan.sequence.parts, plan.sequence.token_groups));
+    const std::size_t operators = graph->operators().size();
+    plan.recompute = recompute(value, operators);
     if (const auto sharding = value.find("state_sharding"))
       plan.state_sharding = parse_state_sharding(sharding->string());
     if (const auto gathered = value.find("gathered_inputs"))
       plan.gathered_inputs = parse_gathered_inputs(gathered->string());
     if (const auto reduction = value.find("gradient_reduction"))
       plan.gradient_reduction = parse_gradient_reduction(reduction->string());
-    if (const auto parts = value.find("parts")) plan.parts = parts->integer(1, INT32_MAX);
     plan.pipeline.schedule = value.at("schedule").string();
-    plan.pipeline.stage_of = stages(value.at("stage_of"));
+    plan.pipeline.stage_of = stages(value.at("stage_of"), operators);
     if (const auto scheduled = value.find("scheduled")) plan.scheduled = scheduled->boolean();
     const JsonValue meshes = value.at("meshes");
     std::set<DeviceId> seen;
@@ -51,9 +58,9 @@ class JointReader {
       meshes.fail(
           fmt::format("found {} meshes for {} stages", plan.meshes.size(), plan.pipeline.num_stages()));
     for (const JsonValue& own : value.at("own").items()) {
-      const auto op = static_cast<std::size_t>(
-          own.at("operator").integer(0, static_cast<std::int64_t>(graph_.operators().size()) - 1));
-      plan.own[static_cast<std::int32_t>(op)] = config(own, graph_.operators()[op]);
+      const auto op =
+          static_cast<std::size_t>(own.at("operator").integer(0, static_cast<std::int64_t>(operators) - 1));
+      plan.own[static_cast<std::int32_t>(op)] = config(own, graph->operators()[op]);
     }
     return plan;
   }
@@ -81,10 +88,10 @@ class JointReader {
   }
 
   // By name, or by the segment of every operator.
-  [[nodiscard]] Recompute recompute(const JsonValue& value) const {
+  static Recompute recompute(const JsonValue& value, std::size_t in_model) {
     const auto listed = value.find("segments");
     if (!listed) return parse_recompute(value.at("recompute").string());
-    const auto operators = static_cast<std::int64_t>(graph_.operators().size());
+    const auto operators = static_cast<std::int64_t>(in_model);
     Recompute recompute{Recompute::Kind::Listed, {}};
     for (const std::int64_t segment : listed->integers(kNoSegment, operators - 1))
       recompute.segment_of.push_back(static_cast<std::int32_t>(segment));
@@ -98,8 +105,7 @@ class JointReader {
     return {plan(value.at("plan")), parse_evaluation(value.at("cost"))};
   }
 
-  [[nodiscard]] std::vector<std::int32_t> stages(const JsonValue& value) const {
-    const std::size_t operators = graph_.operators().size();
+  static std::vector<std::int32_t> stages(const JsonValue& value, std::size_t operators) {
     const std::vector<std::int64_t> found = value.integers(0, static_cast<std::int64_t>(operators) - 1);
     if (found.size() != operators)
       value.fail(fmt::format("found {} stages, the model has {} operators", found.size(), operators));
@@ -144,7 +150,7 @@ class JointReader {
     return config;
   }
 
-  const OperatorGraph& graph_;
+  const DividedGraphs& graphs_;
   const Topology& topology_;
 };
 
@@ -165,7 +171,8 @@ JointJson json_of(const JointPlan& plan) {
   if (plan.gathered_inputs != GatheredInputs::Keep) json["gathered_inputs"] = name_of(plan.gathered_inputs);
   if (plan.gradient_reduction != GradientReduction::Overlapped)
     json["gradient_reduction"] = name_of(plan.gradient_reduction);
-  if (plan.parts > 1) json["parts"] = plan.parts;
+  if (plan.sequence.parts > 1) json["parts"] = plan.sequence.parts;
+  if (plan.sequence.token_groups > 0) json["token_groups"] = plan.sequence.token_groups;
   if (plan.scheduled) json["scheduled"] = true;
   for (const StageMesh& mesh : plan.meshes)
     json["meshes"].push_back({{"devices", numbers_of(mesh.devices)}, {"tensor", mesh.tensor}});
@@ -180,8 +187,8 @@ JointJson json_of(const JointPlan& plan) {
   return json;
 }
 
-JointPlan parse_joint_plan(const JsonValue& value, const OperatorGraph& graph, const Topology& topology) {
-  return JointReader(graph, topology).plan(value);
+JointPlan parse_joint_plan(const JsonValue& value, const DividedGraphs& graphs, const Topology& topology) {
+  return JointReader(graphs, topology).plan(value);
 }
 
 JointJson json_of(const JointState& state) {
@@ -204,9 +211,9 @@ JointJson json_of(const JointState& state) {
   return json;
 }
 
-JointState parse_joint_state(const JsonValue& value, const OperatorGraph& graph, const Topology& topology,
+JointState parse_joint_state(const JsonValue& value, const DividedGraphs& graphs, const Topology& topology,
                              std::size_t starts) {
-  return JointReader(graph, topology).state(value, starts);
+  return JointReader(graphs, topology).state(value, starts);
 }
 
 }  // namespace pipesim

@@ -267,6 +267,9 @@ std::vector<std::int32_t> JointMoves::repeats(const JointPlan& plan, std::int32_
 }
 
 bool JointMoves::change_config(JointPlan& plan, Rng& rng) const {
+  const std::int64_t groups = plan.sequence.token_groups;
+  if (groups > 0 && !with_groups_.contains(groups)) return false;
+  const CandidateSet& candidates = groups > 0 ? with_groups_.at(groups) : candidates_;
   const auto op = static_cast<std::int32_t>(pick(operators().size(), rng));
   const StageGroup& devices = plan.mesh_of(op).devices;
   // On all devices of the stage most often, else on an aligned part of them.
@@ -274,9 +277,9 @@ bool JointMoves::change_config(JointPlan& plan, Rng& rng) const {
   while (used > 1 && used % 2 == 0 && rng.below(4) == 0) used /= 2;
   const std::size_t part = pick(devices.size() / used, rng);
   const std::span<const DeviceId> on = std::span(devices).subspan(part * used, used);
-  for (std::size_t size = 0; size < candidates_.num_sizes(); ++size) {
-    if (candidates_.list(size, 0).devices.size() != used) continue;
-    const std::vector<CandidateSet::Split>& splits = candidates_.splits(OperatorId(op), size);
+  for (std::size_t size = 0; size < candidates.num_sizes(); ++size) {
+    if (candidates.list(size, 0).devices.size() != used) continue;
+    const std::vector<CandidateSet::Split>& splits = candidates.splits(OperatorId(op), size);
     if (splits.empty()) return false;
     const ParallelConfig config = CandidateSet::place(splits[pick(splits.size(), rng)], on);
     for (const std::int32_t other : repeats(plan, op, rng)) plan.own[other] = config;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -34,6 +35,11 @@ class JointMoves {
  public:
   /// `candidates`: of the model with any number of samples; must outlive it.
   JointMoves(const CandidateSet& candidates, std::int32_t most_microbatches);
+  /// Splits of operators of plans whose experts take tokens in so many groups: they have a factor more there.
+  /// `candidates` must outlive it. Without this, such plans get no other splits.
+  void add(std::int64_t token_groups, const CandidateSet& candidates) {
+    with_groups_.emplace(token_groups, candidates);
+  }
 
   /// Nothing when the draw leads nowhere. The plan may be illegal.
   [[nodiscard]] std::optional<JointPlan> propose(const JointPlan& plan, JointMoveKind kind, Rng& rng) const;
@@ -55,6 +61,7 @@ class JointMoves {
   [[nodiscard]] std::vector<std::int32_t> repeats(const JointPlan& plan, std::int32_t op, Rng& rng) const;
 
   const CandidateSet& candidates_;
+  std::map<std::int64_t, const CandidateSet&> with_groups_;
   std::int32_t most_microbatches_;
   std::vector<std::vector<std::int32_t>> unit_of_;  // by operator: its repeats, itself among them
 };

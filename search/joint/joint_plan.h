@@ -7,6 +7,7 @@
 
 #include "search/evaluator.h"
 #include "search/pipelines/pipelined_strategy.h"
+#include "search/recipes/recipe.h"
 #include "taskgraph/plan/plan.h"
 
 namespace pipesim {
@@ -23,7 +24,7 @@ struct JointPlan {
   StateSharding state_sharding = {};
   GatheredInputs gathered_inputs = GatheredInputs::Keep;
   GradientReduction gradient_reduction = GradientReduction::Overlapped;
-  std::int64_t parts = 1;  ///< of the sequence, for which the model's positions are ordered
+  SequenceDivision sequence = {};
   bool operator==(const JointPlan&) const = default;
   [[nodiscard]] bool has_pipeline() const { return scheduled || pipeline.num_stages() > 1; }
   [[nodiscard]] const StageMesh& mesh_of(std::int32_t op) const {

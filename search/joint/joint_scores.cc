@@ -48,7 +48,8 @@ PlanDigest digest_of(const JointPlan& plan) {
   mixer.add(plan.state_sharding.str());
   mixer.add(static_cast<std::int64_t>(plan.gathered_inputs));
   mixer.add(static_cast<std::int64_t>(plan.gradient_reduction));
-  mixer.add(plan.parts);
+  mixer.add(plan.sequence.parts);
+  mixer.add(plan.sequence.token_groups);
   mixer.add(plan.has_pipeline() ? plan.pipeline.schedule : "");  // else the schedule decides nothing
   mixer.add_size(plan.pipeline.stage_of);
   for (const std::int32_t stage : plan.pipeline.stage_of) mixer.add(stage);

@@ -122,8 +122,7 @@ struct PlannedPipeline {
   OperatorGraph graph;  ///< the model with the batch of a microbatch
   /// The batch that the planner chose for the model; nothing: the request's.
   std::optional<std::int64_t> batch;
-  std::int64_t parts = 1;  ///< of the sequence, and groups of tokens: see ModelShape
-  std::int64_t token_groups = 0;
+  SequenceDivision sequence = {};
   PlanOptions options;  ///< of the plan, with its pipeline, if it has one
   Strategy strategy;
   std::vector<StageMesh> meshes;      ///< of the stages, see StageMesh

@@ -135,7 +135,7 @@ PlannedPipeline propose_recipes(const PlanRequest& request, const ProgressCallba
   if (best == nullptr) refuse_ranking(ranking, request);
   const KeepTo keep(nullptr);  // writing down what was found takes little
   const Recipe& recipe = best->recipe;
-  const ModelShape shape = recipe.shape(filter.rules().local_dispatch);
+  const ModelShape shape = asked.shape_of(recipe);
   OperatorGraph graph = request.with_shape(shape);
   RecipeStrategy made = expand_recipe(recipe, RecipeModel(graph), request.topology());
   PlanOptions options = request.options;
@@ -143,8 +143,7 @@ PlannedPipeline propose_recipes(const PlanRequest& request, const ProgressCallba
   made.apply_to(options);
   PlannedPipeline planned(std::move(graph), std::move(options), std::move(made.strategy));
   planned.batch = shape.batch;
-  planned.parts = shape.parts;
-  planned.token_groups = shape.token_groups;
+  planned.sequence = shape.sequence;
   planned.devices.assign(static_cast<std::size_t>(recipe.pipeline * recipe.chunks),
                          recipe.devices() / recipe.pipeline);
   planned.note = note_of_ranking(ranking, request.settings.within, request.observer->interrupted());

@@ -9,7 +9,7 @@
 namespace pipesim {
 
 std::shared_ptr<SizedRecipeModel> MeasuredMeshes::sized(const Recipe& mesh) {
-  const ModelShape key = mesh.shape(request_.filter.rules().local_dispatch);
+  const ModelShape key = request_.shape_of(mesh);
   const auto known = sized_.find(key);
   if (known != sized_.end()) {
     known->second.used = ++uses_;

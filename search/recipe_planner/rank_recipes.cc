@@ -6,7 +6,6 @@
 #include <limits>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <span>
@@ -529,13 +528,18 @@ class RecipeRanker {
       threads_.run(numbers, [&](std::size_t number, std::size_t worker) {
         Simulation& s = all[number];
         const std::int64_t microbatches = space_.microbatches(space_.meshes()[s.candidate.mesh]);
-        std::unique_lock alone(takes_memory_, std::defer_lock);
-        if (takes_much_memory(s.sized->graph, s.rated.recipe, microbatches)) alone.lock();
+        RecipeScorer& scorer = scorers_[worker];
+        const std::int64_t passes =
+            passes_to_simulate(s.sized->graph, s.rated.recipe, microbatches, !s.limit);
+        const SimulationMemory::Room room(memory_, passes);
         const double left = seconds_left();
-        s.verdict = scorers_[worker].score(s.rated, s.sized, microbatches, s.limit);
+        s.verdict = scorer.score(s.rated, s.sized, microbatches, s.limit);
         if (s.verdict == RecipeScorer::Verdict::Open && seconds_left() < left)
-          s.seconds = (left - seconds_left()) * static_cast<double>(microbatches) /
-                      static_cast<double>(scorers_[worker].few());
+          s.seconds =
+              (left - seconds_left()) * static_cast<double>(microbatches) / static_cast<double>(scorer.few());
+        memory_.learn(passes, scorer.bytes());
+        // The next large one may be another thread's.
+        if (threads_.count() > 1 && SimulationMemory::is_much(scorer.bytes())) scorer.forget();
         s.done = true;
       });
     } catch (const OutOfTime&) {
@@ -632,8 +636,8 @@ class RecipeRanker {
   WorkerThreads threads_;
   RecipeBounder bounder_;
   std::vector<RecipeScorer> scorers_;  // by thread; refer to these
-  std::mutex takes_memory_;            // of simulations that take much
-  EstimateOrder order_;                // while those that are likely are searched
+  SimulationMemory memory_;
+  EstimateOrder order_;  // while those that are likely are searched
   bool searches_likely_ = false;
   double likely_ = 1;           // so many times the best, estimates are of interest
   std::vector<Begun> begun_;    // those likely to fit that are not simulated in full yet

@@ -28,6 +28,11 @@ struct RankingRequest {
   double within = 0;  ///< it ends when no recipe can take less than the best, less this share of it
   /// Rank the same recipes, and simulate some of them for all; nullptr: none. There may be no deadline then.
   PeerProcesses* peers = nullptr;
+
+  /// The model's shape under a recipe; models without experts hand out no tokens.
+  [[nodiscard]] ModelShape shape_of(const Recipe& recipe) const {
+    return recipe.shape(filter.rules().local_dispatch && model.axes().has(AxisRole::Experts));
+  }
 };
 
 /// A recipe that was simulated.

@@ -34,9 +34,32 @@ double cost_of_simulating(const OperatorGraph& graph, std::int64_t microbatches)
   return static_cast<double>(passes_of(graph, microbatches)) / kMostPasses;
 }
 
-bool takes_much_memory(const OperatorGraph& graph, const Recipe& recipe, std::int64_t microbatches) {
-  constexpr std::int64_t kMany = 500'000, kOfEachGroup = 4;
-  return passes_of(graph, std::min(microbatches, kOfEachGroup * recipe.pipeline)) > kMany;
+std::int64_t passes_to_simulate(const OperatorGraph& graph, const Recipe& recipe, std::int64_t microbatches,
+                                bool few) {
+  constexpr std::int64_t kOfEachGroup = 4;
+  return passes_of(graph, few ? std::min(microbatches, kOfEachGroup * recipe.pipeline) : microbatches);
+}
+
+SimulationMemory::Room::Room(SimulationMemory& memory, std::int64_t passes) : memory_(memory) {
+  constexpr Bytes kTogether(800'000'000);
+  std::unique_lock lock(memory_.mutex_);
+  expected_ = Bytes(static_cast<std::int64_t>(memory_.bytes_per_pass_ * static_cast<double>(passes)));
+  memory_.ended_.wait(lock,
+                      [&] { return memory_.taken_ == Bytes() || memory_.taken_ + expected_ <= kTogether; });
+  memory_.taken_ += expected_;
+}
+
+SimulationMemory::Room::~Room() {
+  {
+    const std::scoped_lock lock(memory_.mutex_);
+    memory_.taken_ = Bytes(memory_.taken_.value - expected_.value);
+  }
+  memory_.ended_.notify_all();
+}
+
+void SimulationMemory::learn(std::int64_t passes, Bytes taken) {
+  const std::scoped_lock lock(mutex_);
+  bytes_per_pass_ = std::max(bytes_per_pass_, static_cast<double>(taken.value) / static_cast<double>(passes));
 }
 
 RecipeScorer::Verdict RecipeScorer::score(RatedRecipe& rated,

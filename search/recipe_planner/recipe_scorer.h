@@ -1,7 +1,10 @@
 #pragma once
 
+#include <condition_variable>
+#include <cstdint>
 #include <iosfwd>
 #include <memory>
+#include <mutex>
 #include <optional>
 
 #include "search/evaluator.h"
@@ -36,6 +39,9 @@ class RecipeScorer {
                 std::int64_t microbatches, std::optional<Nanoseconds> limit);
   /// Of how many microbatches the last estimate is.
   [[nodiscard]] std::int32_t few() const { return few_; }
+  /// What the evaluator takes that is kept, and letting it go.
+  [[nodiscard]] Bytes bytes() const { return evaluator_ == nullptr ? Bytes() : evaluator_->bytes(); }
+  void forget() { evaluator_.reset(); }
 
  private:
   void estimate_from_few(RatedRecipe& rated, const Evaluator& evaluator);
@@ -51,9 +57,36 @@ class RecipeScorer {
 /// What it costs to simulate all of so many microbatches, as a share of the most that is: tasks that take
 /// about a gigabyte.
 double cost_of_simulating(const OperatorGraph& graph, std::int64_t microbatches);
-/// Whether a simulation of so many microbatches of a model takes so much memory (hundreds of megabytes) that
-/// no other should run beside it.
-bool takes_much_memory(const OperatorGraph& graph, const Recipe& recipe, std::int64_t microbatches);
+/// Passes that simulating so many microbatches of a recipe takes, or `few` of them, which mostly tell its
+/// time.
+std::int64_t passes_to_simulate(const OperatorGraph& graph, const Recipe& recipe, std::int64_t microbatches,
+                                bool few);
+
+/// Lets simulations run beside one another as long as they take little memory together. How much a pass takes
+/// differs by topology and recipe: the most that was seen is expected of all.
+class SimulationMemory {
+ public:
+  static bool is_much(Bytes bytes) { return bytes > Bytes(200'000'000); }
+  /// What a simulation of so many passes is expected to take. Waits for it, or until nothing else runs.
+  class Room {
+   public:
+    Room(SimulationMemory& memory, std::int64_t passes);
+    ~Room();
+    Room(const Room&) = delete;
+    Room& operator=(const Room&) = delete;
+
+   private:
+    SimulationMemory& memory_;
+    Bytes expected_;
+  };
+  void learn(std::int64_t passes, Bytes taken);
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  Bytes taken_;
+  double bytes_per_pass_ = 400;
+};
 
 /// A verdict with the figures of the recipe, as a line that another process reads.
 void write_verdict(std::ostream& out, RecipeScorer::Verdict verdict, const RatedRecipe& rated);

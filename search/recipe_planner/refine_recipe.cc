@@ -242,7 +242,7 @@ class RecipeRefiner {
   }
 
   const ShapedModel& shaped(const Recipe& recipe) {
-    const ModelShape shape = recipe.shape(request_.filter.rules().local_dispatch);
+    const ModelShape shape = request_.shape_of(recipe);
     if (shaped_ == nullptr || shaped_->shape != shape) {
       evaluator_.reset();
       shaped_.reset();

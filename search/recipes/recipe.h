@@ -21,12 +21,17 @@ constexpr std::size_t kMeshAxes = 5;
 /// "tp", "cp", "ep", "dp", "pp".
 std::string_view name_of(MeshAxis axis);
 
+/// How a model divides the sequence of a sample.
+struct SequenceDivision {
+  std::int64_t parts = 1;         ///< for which positions are ordered to do equal work
+  std::int64_t token_groups = 0;  ///< of tokens, which experts take by themselves; 0: as the model says
+  auto operator<=>(const SequenceDivision&) const = default;
+};
+
 /// What a recipe decides of its model.
 struct ModelShape {
   std::int64_t batch = 1;  ///< samples of a microbatch, on all copies together
-  std::int64_t parts = 1;  ///< of the sequence, for which positions are ordered to do equal work
-  std::int64_t token_groups =
-      0;  ///< of a sample's tokens, which experts take by themselves; 0: as the model says
+  SequenceDivision sequence;
   auto operator<=>(const ModelShape&) const = default;
 };
 
@@ -106,7 +111,7 @@ struct Recipe {
   }
   /// `local_dispatch`: each device hands out its own tokens to experts, without gathering those of others.
   [[nodiscard]] ModelShape shape(bool local_dispatch) const {
-    return {data * microbatch, context, local_dispatch ? context * (sequence_parallel ? tensor : 1) : 0};
+    return {data * microbatch, {context, local_dispatch ? context * (sequence_parallel ? tensor : 1) : 0}};
   }
   /// The schedule, or the one that the number of chunks implies.
   [[nodiscard]] std::string schedule_name() const;

@@ -126,7 +126,7 @@ TEST(OutOfTime, JointSearchesTellWhatTheyHave) {
   const Topology topology = make_topology("levels:4@1GB/s,2@0.3GB/s");
   const CostModel costs(topology);
   const auto model_of = [](std::int32_t microbatches,
-                           std::int64_t /*parts*/) -> std::optional<OperatorGraph> {
+                           const SequenceDivision& /*sequence*/) -> std::optional<OperatorGraph> {
     constexpr std::int32_t kBatch = 64;
     if (kBatch % microbatches != 0) return std::nullopt;
     return make_zoo_model(fmt::format(

@@ -209,7 +209,7 @@ std::vector<RecipeRun> recipe_runs_of(const Arguments& a, const Topology& topolo
   std::vector<RecipeRun> runs;
   for (const std::string& text : a.texts("recipe")) {
     RecipeRun run{text, recipe_of(a, text), {}};
-    run.model = recipe_run_of(a, topology, run.recipe);
+    run.model = recipe_run_of(a, topology, runtime_of_recipes(a, topology), run.recipe);
     runs.push_back(std::move(run));
   }
   return runs;

@@ -97,7 +97,7 @@ struct OpenPlan {
 OpenPlan open_plan(const ImportedRun& run, Recipe recipe) {
   const BatchRequest asked{.batch = run.run.samples, .microbatch = {}, .microbatches = {}};
   ModelRun sized = run_of_recipe(run.run.model, recipe.devices(), asked, recipe);
-  sized.model = with_token_groups(sized.model, recipe.shape(true).token_groups);
+  sized.model = with_token_groups(sized.model, recipe.shape(true).sequence.token_groups);
   OperatorGraph graph = open_model(sized.model);
   Plan plan;
   plan.model = sized.model;

@@ -59,7 +59,7 @@ std::optional<Recipe> start_of(const Arguments& a) {
 
 SearchRun search_run_of(const Arguments& a) {
   std::optional<Recipe> recipe = start_of(a);
-  ModelRun model = recipe ? recipe_run_of(a, topology_of(a), *recipe) : model_run_of(a);
+  ModelRun model = recipe ? recipe_run_of(a, topology_of(a), Runtime(), *recipe) : model_run_of(a);
   OperatorGraph graph = open_model(model.model);
   PlanOptions options = plan_options_of(a, model);
   if (recipe) options.recompute.kind = recipe->recompute;

@@ -69,17 +69,22 @@ FrameworkPlan framework_question(const Framework& framework, const FrameworkVers
   return question;
 }
 
+bool dispatches_locally(const Framework* framework, const std::string& model, const Runtime& runtime) {
+  return framework != nullptr || (runtime.has_host() && model.find("token_groups=") == std::string::npos);
+}
+
 RecipeFilter recipe_filter_of(const Framework* framework, const std::optional<FrameworkPlan>& question,
-                              std::vector<RecipeCondition> conditions, const Runtime& runtime) {
+                              const std::string& model, std::vector<RecipeCondition> conditions,
+                              const Runtime& runtime) {
   RecipeRules rules;
   if (framework != nullptr) {
     rules = rules_of(*framework, question.value());
-    rules.local_dispatch = true;
   } else if (runtime.has_host()) {
     rules.shardings = RecipeRules::overlapped_shardings();
     rules.reduction = GradientReduction::Overlapped;
     rules.tensor_overlap = true;
   }
+  rules.local_dispatch = dispatches_locally(framework, model, runtime);
   rules.tensor_overlap = overlaps_products(conditions, rules.tensor_overlap);
   rules.reduction = reduction_of(conditions, rules.reduction);
   return RecipeFilter(std::move(conditions), std::move(rules));
@@ -91,7 +96,7 @@ OpenRun run_of_framework(const Framework& framework, const FrameworkVersion& ver
   if (!run.runtime_is_asked) run.runtime = runtime_for_recipes(run.topology, framework.runtime);
   const FrameworkPlan question =
       framework_question(framework, version, run.model, run.samples, run.options, run.topology);
-  run.filter = recipe_filter_of(&framework, question, std::move(conditions), run.runtime);
+  run.filter = recipe_filter_of(&framework, question, run.model, std::move(conditions), run.runtime);
   return run;
 }
 
@@ -99,7 +104,7 @@ RatedRecipe rate_recipe(const OpenRun& run, Recipe recipe) {
   const BatchRequest asked{.batch = run.samples, .microbatch = {}, .microbatches = {}};
   const ModelRun sized = run_of_recipe(without_zigzag(run.model), recipe.devices(), asked, recipe);
   const OperatorGraph graph = open_model(
-      with_token_groups(sized.model, recipe.shape(run.filter.rules().local_dispatch).token_groups));
+      with_token_groups(sized.model, recipe.shape(run.filter.rules().local_dispatch).sequence.token_groups));
   Plan plan;
   plan.options = run.options;
   plan.options.microbatches = sized.microbatches;

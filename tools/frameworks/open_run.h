@@ -31,10 +31,15 @@ FrameworkPlan framework_question(const Framework& framework, const FrameworkVers
                                  const std::string& model, std::int64_t samples, const PlanOptions& options,
                                  const Topology& topology);
 
-/// Recipes under these conditions that the framework of the question runs; without one, all. Overlap is
-/// switched on as the framework's users do it; without one, wherever the runtime is a framework's.
+/// Whether each device hands out its own tokens to experts, as frameworks do: where there is one, or where
+/// the runtime is a framework's and the model does not say how many groups of tokens there are.
+bool dispatches_locally(const Framework* framework, const std::string& model, const Runtime& runtime);
+
+/// Recipes of a model under these conditions that the framework of the question runs; without one, all.
+/// Overlap is switched on as the framework's users do it; without one, wherever the runtime is a framework's.
 RecipeFilter recipe_filter_of(const Framework* framework, const std::optional<FrameworkPlan>& question,
-                              std::vector<RecipeCondition> conditions, const Runtime& runtime);
+                              const std::string& model, std::vector<RecipeCondition> conditions,
+                              const Runtime& runtime);
 
 /// The run as the framework does it: what its kernels keep, its runtime unless one is asked for, and of the
 /// recipes under these conditions those that this version runs. InputError as framework_question().

@@ -380,8 +380,9 @@ std::string with_token_groups(const std::string& model, std::int64_t groups) {
 }
 
 std::string with_shape(const std::string& model, const OperatorGraph& graph, const ModelShape& shape) {
-  return with_batch(with_token_groups(with_zigzag(model, graph, shape.parts), shape.token_groups),
-                    shape.batch);
+  return with_batch(
+      with_token_groups(with_zigzag(model, graph, shape.sequence.parts), shape.sequence.token_groups),
+      shape.batch);
 }
 
 std::string with_profile_batch(const std::string& model, std::int64_t batch) {

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int32_t kBertBatch = 256;
 
-std::optional<OperatorGraph> bert48_in(std::int32_t microbatches, std::int64_t /*parts*/) {
+std::optional<OperatorGraph> bert48_in(std::int32_t microbatches, const SequenceDivision& /*sequence*/) {
   if (kBertBatch % microbatches != 0) return std::nullopt;
   return make_zoo_model("bert48:batch=" + std::to_string(kBertBatch / microbatches));
 }

@@ -162,7 +162,7 @@ void BM_JointProposals(benchmark::State& state) {
   const CostModel costs(topology);
   constexpr std::int32_t kBatch = 32;
   JointEvaluator evaluator(
-      [](std::int32_t microbatches, std::int64_t /*parts*/) -> std::optional<OperatorGraph> {
+      [](std::int32_t microbatches, const SequenceDivision& /*sequence*/) -> std::optional<OperatorGraph> {
         if (kBatch % microbatches != 0) return std::nullopt;
         return make_zoo_model("gpt:layers=24,batch=" + std::to_string(kBatch / microbatches));
       },

@@ -26,7 +26,8 @@ void BM_ProveTheBestRecipe(benchmark::State& state) {
                                {},
                                [](const ModelShape& shape) {
                                  std::string name = "llama3-70b:batch=" + std::to_string(shape.batch);
-                                 if (shape.parts > 1) name += ",zigzag=" + std::to_string(shape.parts);
+                                 if (shape.sequence.parts > 1)
+                                   name += ",zigzag=" + std::to_string(shape.sequence.parts);
                                  return make_zoo_model(name);
                                },
                                {},

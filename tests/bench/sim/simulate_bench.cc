@@ -95,8 +95,6 @@ void run_simulate(benchmark::State& state, const GraphSpec& graph) {
   };
   state.counters["bytes_per_task"] =
       per_task(dag.bytes() + scratch.bytes() + timeline.start.size() * sizeof(Nanoseconds));
-  state.counters["with_building"] = per_task(dag.bytes() + dag.building_bytes() + scratch.bytes() +
-                                             timeline.start.size() * sizeof(Nanoseconds));
   state.counters["edges_per_task"] = per_task(dag.num_edges());
 }
 

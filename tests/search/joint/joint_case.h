@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "models/zoo/zoo.h"
+#include "search/joint/joint_json.h"
 #include "search/joint/joint_search.h"
 #include "search/planners/gpipe.h"
 #include "topologies/presets/presets.h"
@@ -17,7 +18,8 @@ inline constexpr const char* kSmallGpt =
 
 class Joint : public testing::Test {
  protected:
-  static std::optional<OperatorGraph> model_of(std::int32_t microbatches, std::int64_t /*parts*/) {
+  static std::optional<OperatorGraph> model_of(std::int32_t microbatches,
+                                               const SequenceDivision& /*sequence*/) {
     constexpr std::int32_t kBatch = 64;
     if (kBatch % microbatches != 0) return std::nullopt;
     return make_zoo_model(kSmallGpt + std::to_string(kBatch / microbatches));
@@ -39,6 +41,7 @@ class Joint : public testing::Test {
   JointEvaluator evaluator{model_of, costs, PlanOptions()};
   CandidateSet candidates{*evaluator.graph(4), topology};
   JointMoves moves{candidates, 64};
+  DividedGraphs graphs = [this](const SequenceDivision& /*sequence*/) { return evaluator.graph(8); };
 };
 
 }  // namespace pipesim

@@ -80,7 +80,7 @@ TEST_F(Joint, SomeLayersRunAgain) {
     EXPECT_GT(segments.size(), 1);
     EXPECT_EQ(*cost, Evaluator(graph, costs, evaluator.options(*next)).score(evaluator.strategy(*next)));
     const nlohmann::json json = json_of(*next);
-    EXPECT_EQ(parse_joint_plan(JsonDocument::parse(json.dump(), "plan"), graph, topology), *next);
+    EXPECT_EQ(parse_joint_plan(JsonDocument::parse(json.dump(), "plan"), graphs, topology), *next);
   });
   EXPECT_GT(some, sanitized ? 0 : 5);
 }
@@ -90,9 +90,54 @@ TEST_F(Joint, PlansComeBackFromTheirJson) {
   plan.recompute = parse_recompute("selective");
   plan.state_sharding = parse_state_sharding("zero3,shard=2");
   plan.gathered_inputs = GatheredInputs::Again;
-  plan.parts = 2;
+  plan.sequence = {2, 4};
   const nlohmann::json json = json_of(plan);
-  EXPECT_EQ(parse_joint_plan(JsonDocument::parse(json.dump(), "plan"), *evaluator.graph(8), topology), plan);
+  EXPECT_EQ(parse_joint_plan(JsonDocument::parse(json.dump(), "plan"), graphs, topology), plan);
+}
+
+// Experts that take tokens in groups have a factor more, so that their splits are those of that model.
+TEST_F(Joint, SplitsOperatorsOfPlansWithGroupsOfTokens) {
+  const auto experts_of = [](std::int32_t microbatches,
+                             const SequenceDivision& sequence) -> std::optional<OperatorGraph> {
+    return make_zoo_model(
+        "mixtral-8x7b:layers=2,hidden=64,heads=4,kv_heads=2,ffn=64,experts=4,vocab=96,sequence=16,token_"
+        "groups=" +
+        std::to_string(std::max<std::int64_t>(1, sequence.token_groups)) +
+        ",batch=" + std::to_string(64 / microbatches));
+  };
+  JointEvaluator of_experts(experts_of, costs, PlanOptions());
+  const OperatorGraph &plain = *of_experts.graph(8), &grouped = *of_experts.graph(8, {1, 4});
+  const CandidateSet splits(plain, topology), with_groups(grouped, topology);
+  JointMoves proposed(splits, 64);
+  PipelinedStrategy made = gpipe_strategy(grouped, costs, {2, 1, "1f1b"});
+  JointPlan plan{8, {}, std::move(made.pipeline), std::move(made.meshes), {}};
+  plan.sequence = {1, 4};
+  for_each_seed(20, [&](Rng& rng) {
+    EXPECT_FALSE(proposed.propose(plan, JointMoveKind::Config, rng)) << "splits of another model";
+  });
+  proposed.add(4, with_groups);
+  int legal = 0, divides_groups = 0;
+  const DividedGraphs divided = [&](const SequenceDivision& sequence) {
+    return of_experts.graph(8, sequence);
+  };
+  for_each_seed(400, [&](Rng& rng) {
+    const auto next = proposed.propose(plan, JointMoveKind::Config, rng);
+    if (!next) return;
+    for (const auto& [op, config] : next->own) {
+      const Operator& of = grouped.operators()[static_cast<std::size_t>(op)];
+      ASSERT_EQ(config.degrees.size(), of.factors.size()) << of.name;
+      const Operator& other = plain.operators()[static_cast<std::size_t>(op)];
+      if (of.factors.size() > other.factors.size()) ++divides_groups;
+    }
+    const auto cost = of_experts.evaluate(*next);
+    if (!cost) return;
+    ++legal;
+    EXPECT_EQ(*cost, Evaluator(grouped, costs, of_experts.options(*next)).score(of_experts.strategy(*next)));
+    const nlohmann::json json = json_of(*next);
+    EXPECT_EQ(parse_joint_plan(JsonDocument::parse(json.dump(), "plan"), divided, topology), *next);
+  });
+  EXPECT_GT(legal, sanitized ? 10 : 50);
+  EXPECT_GT(divides_groups, 0);
 }
 
 // Whatever is drawn: every stage has operators and devices of its own, and what may be evaluated is legal.
@@ -223,14 +268,13 @@ TEST_F(Joint, StopsWhenItIsTold) {
 }
 
 TEST_F(Joint, StatesComeBackFromTheirFiles) {
-  const OperatorGraph& graph = *evaluator.graph(4);
   JointState state;
   JointOptions options = proposals(500);
   options.keep = [&](const JointState& now, bool) { state = now; };
   search_jointly(evaluator, moves, {pipelined(1, 8), pipelined(4, 8)}, options, {});
   ASSERT_GT(state.proposals, 300);
   const auto parsed = [&](const nlohmann::json& json) {
-    return parse_joint_state(JsonDocument::parse(json.dump(), "ck"), graph, topology, 2);
+    return parse_joint_state(JsonDocument::parse(json.dump(), "ck"), graphs, topology, 2);
   };
   const nlohmann::json whole = json_of(state);
   EXPECT_EQ(parsed(whole), state);

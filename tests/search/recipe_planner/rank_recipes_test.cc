@@ -44,7 +44,9 @@ class Ranked {
       conditions.push_back(parse_recipe_condition(condition, false));
     request_.filter = RecipeFilter(conditions);
     request_.samples = case_.samples;
-    request_.graph_of = [this](const ModelShape& shape) { return case_.graph_of(shape.batch, shape.parts); };
+    request_.graph_of = [this](const ModelShape& shape) {
+      return case_.graph_of(shape.batch, shape.sequence.parts);
+    };
   }
 
   static Topology topology_of(const RankedCase& c) {

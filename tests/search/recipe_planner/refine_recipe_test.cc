@@ -20,7 +20,7 @@ constexpr std::int64_t kRefinedSamples = 32;
 
 OperatorGraph refined_graph(const ModelShape& shape) {
   std::string text = std::string(kRefinedGpt) + ",batch=" + std::to_string(shape.batch);
-  if (shape.parts > 1) text += ",zigzag=" + std::to_string(shape.parts);
+  if (shape.sequence.parts > 1) text += ",zigzag=" + std::to_string(shape.sequence.parts);
   return make_zoo_model(text);
 }
 

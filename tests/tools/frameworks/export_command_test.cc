@@ -146,8 +146,8 @@ TEST(Export, NamesAnOperatorThatIsSplitOtherwise) {
 
 TEST(Export, SaysWhatTheFrameworkDoesOtherwise) {
   const TemporaryFolder folder;
-  const std::string plan =
-      plan_of_recipe(folder, "mixtral-8x7b:layers=2,loss_chunks=4", "tp2,dp4,ep4,etp1,sp,mbs1,zero1");
+  const std::string plan = plan_of_recipe(folder, "mixtral-8x7b:layers=2,loss_chunks=4,token_groups=1",
+                                          "tp2,dp4,ep4,etp1,sp,mbs1,zero1");
   EXPECT_EQ(pipesim_run({"export", "--plan", plan, "--to", "megatron", "-o", folder.path("run")}).err,
             written_for_main(plan) + "pipesim: " + plan +
                 ": token_groups=1: Megatron-LM hands out the tokens of each device by themselves, as "

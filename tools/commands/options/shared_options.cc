@@ -14,6 +14,7 @@
 #include "sim/base/suggest.h"
 #include "tools/cli/table.h"
 #include "tools/commands/options/framework_options.h"
+#include "tools/frameworks/open_run.h"
 #include "tools/inputs/model_and_topology.h"
 #include "tools/inputs/recipe_run.h"
 
@@ -214,7 +215,7 @@ Recipe recipe_of(const Arguments& a, const std::string& text) {
   }
 }
 
-ModelRun recipe_run_of(const Arguments& a, const Topology& topology, Recipe& recipe) {
+ModelRun recipe_run_of(const Arguments& a, const Topology& topology, const Runtime& runtime, Recipe& recipe) {
   BatchRequest asked;
   const std::string model = model_text_of(a);
   require_one_batch(a, model);
@@ -224,7 +225,8 @@ ModelRun recipe_run_of(const Arguments& a, const Topology& topology, Recipe& rec
   const std::string profiled =
       a.has("profile-batch") ? with_profile_batch(model, a.integer("profile-batch", 1, kMostBatch)) : model;
   ModelRun run = run_of_recipe(profiled, static_cast<std::int64_t>(topology.num_devices()), asked, recipe);
-  if (framework_of(a) != nullptr) run.model = with_token_groups(run.model, recipe.shape(true).token_groups);
+  if (dispatches_locally(framework_of(a), run.model, runtime))
+    run.model = with_token_groups(run.model, recipe.shape(true).sequence.token_groups);
   return run;
 }
 

@@ -50,8 +50,9 @@ Recipe recipe_of(const Arguments& arguments);
 /// The same of one of several.
 Recipe recipe_of(const Arguments& arguments, const std::string& text);
 /// The model and microbatches that a recipe gives together with --model, --batch, --microbatch and
-/// --microbatches; completes the recipe.
-ModelRun recipe_run_of(const Arguments& arguments, const Topology& topology, Recipe& recipe);
+/// --microbatches; completes the recipe. `runtime`: what runs it, which says how tokens go to experts.
+ModelRun recipe_run_of(const Arguments& arguments, const Topology& topology, const Runtime& runtime,
+                       Recipe& recipe);
 /// The value of a text option; "" when it was not given and has no default.
 std::string text_or_none(const Arguments& arguments, const std::string& option);
 /// --calibration FILE, for search, simulate and compare.

@@ -41,16 +41,16 @@ Subject subject_of_recipe(const std::string& command, const Arguments& a, std::o
   if (a.has("baseline")) throw UsageError(command + ": --recipe and --baseline exclude each other");
   Recipe recipe = recipe_of(a);
   Topology topology = topology_of(a);
-  const ModelRun run = recipe_run_of(a, topology, recipe);
+  // What is executed is run by pipesim itself.
+  const Runtime runtime = command == "execute" ? Runtime() : runtime_of_recipes(a, topology);
+  const ModelRun run = recipe_run_of(a, topology, runtime, recipe);
   Subject s{open_model(run.model), std::move(topology), {}, {}};
   s.calibration = open_calibration(text_or_none(a, "calibration"), s.topology, err);
   s.profile_note = profile_note_of(a);
   s.plan.options = plan_options_of(a, run);
-  // What is executed is run by pipesim itself.
   if (command == "execute" && recipe.tensor_overlap.value_or(false))
     throw UsageError("execute: tp-overlap of the recipe is simulated, not executed; allowed: other parts");
-  s.plan.runtime =
-      command == "execute" ? Runtime() : with_policies(runtime_of_recipes(a, s.topology), recipe);
+  s.plan.runtime = command == "execute" ? runtime : with_policies(runtime, recipe);
   require_imbalance(s.graph, s.plan.options.imbalance);
   name_origin(run, a, s);
   s.plan.recipe = recipe.str();

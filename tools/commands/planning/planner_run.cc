@@ -87,7 +87,7 @@ PlannerRun planner_run_of(const Arguments& a) {
   Topology topology = topology_of(a);
   std::optional<Recipe> recipe;
   if (a.has("recipe")) recipe = recipe_of(a);
-  ModelRun model = recipe ? recipe_run_of(a, topology, *recipe) : model_run_of(a);
+  ModelRun model = recipe ? recipe_run_of(a, topology, Runtime(), *recipe) : model_run_of(a);
   OperatorGraph graph =
       planner.searches || planner.name == "recipes" ? open_divided(a, model) : open_model(model.model);
   require_recompute(graph, recompute_of(a), true);
@@ -106,7 +106,7 @@ PlannerRun planner_run_of(const Arguments& a) {
     if (framework != nullptr)
       question =
           framework_question(*framework, framework_version_of(a), model.model, samples, options, topology);
-    settings.recipes = recipe_filter_of(framework, question, planner_conditions_of(a), runtime);
+    settings.recipes = recipe_filter_of(framework, question, model.model, planner_conditions_of(a), runtime);
     if (!a.given("runtime")) runtime = with_overlap_of(std::move(runtime), settings.recipes);
     require_room_for_recipes(graph, topology, options, settings.recipes);
   }

@@ -268,8 +268,8 @@ int plan_and_report(const PlannerRun& run, SearchTime time, PeerProcesses* peers
   if (peers != nullptr && peers->rank() > 0) return 0;
   const double planned_s = std::chrono::duration<double>(Clock::now() - began).count();
   const OperatorGraph& graph = planned.graph;
-  const std::string text =
-      with_token_groups(with_zigzag(run.model.model, run.graph, planned.parts), planned.token_groups);
+  const std::string text = with_token_groups(with_zigzag(run.model.model, run.graph, planned.sequence.parts),
+                                             planned.sequence.token_groups);
   Plan plan{planned.batch ? with_batch(text, *planned.batch) : text,
             run.topology_text,
             graph.fingerprint(),

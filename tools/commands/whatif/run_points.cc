@@ -159,7 +159,9 @@ void PointRunner::choose_by_noise(const PlannerRun& run, const CostModel& costs,
     const ModelRun sized =
         run_of_recipe(run.model.model, static_cast<std::int64_t>(run.topology.num_devices()),
                       {.batch = samples, .microbatch = {}, .microbatches = {}}, recipe);
-    OperatorGraph graph = open_model(sized.model);
+    const std::int64_t groups =
+        recipe.shape(run.settings.recipes.rules().local_dispatch).sequence.token_groups;
+    OperatorGraph graph = open_model(with_token_groups(sized.model, groups));
     Plan plan;
     plan.options = run.options;
     plan.options.microbatches = sized.microbatches;
