@@ -264,6 +264,16 @@ void report_run(const ImportedRun& run, const JudgedPlan& yours, std::ostream& o
     out << fmt::format("  plan       {0}; \"pipesim simulate --plan {0}\" shows it\n", run.output);
 }
 
+// Why other recipes of the run's model can't be ranked; nothing where they can.
+std::optional<std::string> why_not_ranked(const ImportedRun& run) {
+  try {
+    (void)decoder_sizes(run.run.model);
+  } catch (const InputError& error) {
+    return fmt::format("no other recipes are ranked: {}", error.what());
+  }
+  return std::nullopt;
+}
+
 // What would be better: single changes, then the best recipe of all.
 void advise(const ImportedRun& run, const JudgedPlan& yours, Streams& streams, Json& json) {
   SearchWatch watch(streams, SearchBudget{}, std::nullopt, "");
@@ -304,7 +314,11 @@ std::vector<Option> import_plan_options() {
 }
 
 int import_plan(const Arguments& arguments, Streams& streams) {
-  const ImportedRun run = imported_run_of(arguments);
+  ImportedRun run = imported_run_of(arguments);
+  if (const auto why = run.seconds > 0 ? why_not_ranked(run) : std::nullopt) {
+    run.run.left_out.push_back(*why);
+    run.seconds = 0;
+  }
   for (const std::string& what : run.run.left_out)
     streams.err << fmt::format("pipesim: {}: {}\n", run.file, what);
   const JudgedPlan yours = judged_plan(run, run.run.recipe);

@@ -250,6 +250,17 @@ TEST(ImportPlan, JudgesARunAgainstTheBestRecipe) {
   EXPECT_EQ(json["changes"][0]["change"], "--micro-batch-size 2 instead of 1");
   EXPECT_LT(json["best"]["iteration_time_s"], json["yours"]["iteration_time_s"]);
   EXPECT_THAT(json["because"].get<std::string>(), testing::StartsWith("because "));
+  // What frameworks' rules are not about is judged all the same.
+  const std::string t5 = folder.path("t5.sh");
+  write_file(
+      t5,
+      "torchrun --nproc-per-node 8 pretrain_t5.py --num-layers 2 --hidden-size 64 --num-attention-heads 4 "
+      "--kv-channels 16 --seq-length 64 --decoder-seq-length 32 --max-position-embeddings 64 "
+      "--vocab-size 512 --micro-batch-size 1 --global-batch-size 8\n");
+  const Outcome judged = pipesim_run({"import", "plan", t5, "--topology", "dgx-h100"});
+  EXPECT_EQ(judged.status, 0);
+  EXPECT_THAT(judged.err, HasSubstr("no other recipes are ranked: model \"t5-"));
+  EXPECT_THAT(judged.out, HasSubstr("on the fullest device, which fits"));
   EXPECT_EQ(pipesim_run({"import", "plan", script}).err,
             "pipesim: import: --topology is missing: a plan needs the devices that it runs on\n");
   EXPECT_THAT(pipesim_run({"import", "plan", script, "--topology", "dgx-h100:2", "--seconds", "0"}).err,
