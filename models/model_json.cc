@@ -41,8 +41,10 @@ AttributeValue read_word(const JsonValue& value, const AttributeSchema& schema) 
 
 AttributeValue read_attribute(const JsonValue& value, const AttributeSchema& schema,
                               const NamedSizes& sizes) {
-  const auto lowest = static_cast<std::int64_t>(schema.lowest),
-             highest = static_cast<std::int64_t>(schema.highest);
+  // Those of real numbers may be no integers at all.
+  const bool is_real = schema.type == AttributeType::Real;
+  const auto lowest = is_real ? 0 : static_cast<std::int64_t>(schema.lowest),
+             highest = is_real ? 0 : static_cast<std::int64_t>(schema.highest);
   switch (schema.type) {
     case AttributeType::Flag:
       return value.is_number() ? value.integer(0, 1) : static_cast<std::int64_t>(value.boolean());
