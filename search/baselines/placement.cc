@@ -1,30 +1,26 @@
 #include "search/baselines/placement.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "sim/base/errors.h"
 
 namespace pipesim {
 namespace {
 
-// Number of the shard with these coordinates: [0] along the copies, [1 + f] along factor f.
-std::size_t shard_at(const ParallelConfig& config, const std::vector<std::int64_t>& coordinates) {
-  std::int64_t shard = coordinates[0];
-  for (std::size_t f = 0; f < config.degrees.size(); ++f)
-    shard = shard * config.degrees[f] + coordinates[f + 1];
-  return static_cast<std::size_t>(shard);
-}
-
-// Coordinates of the device at `position` when the last split changes fastest.
-std::vector<std::int64_t> coordinates_at(std::int64_t position, std::span<const FactorSplit> splits,
-                                         std::int64_t devices, std::size_t factors) {
-  std::vector<std::int64_t> coordinates(factors + 1, 0);
-  for (const FactorSplit& s : splits) {
-    devices /= s.degree;
-    std::int64_t& c = coordinates[static_cast<std::size_t>(s.factor + 1)];
-    c = c * s.degree + position / devices % s.degree;
+// By split: how much further the number of a shard is for the next part of it. Shards are numbered by copies,
+// then by the parts of each factor; a later split of a factor cuts finer.
+std::vector<std::size_t> strides_of(const ParallelConfig& config, std::span<const FactorSplit> splits) {
+  std::vector<std::size_t> next(config.degrees.size() + 1, 1);  // [0] of copies, [1 + f] of factor f
+  for (std::size_t f = config.degrees.size(); f-- > 0;)
+    next[f] = next[f + 1] * static_cast<std::size_t>(config.degrees[f]);
+  std::vector<std::size_t> strides(splits.size());
+  for (std::size_t s = splits.size(); s-- > 0;) {
+    std::size_t& stride = next[static_cast<std::size_t>(splits[s].factor + 1)];
+    strides[s] = stride;
+    stride *= static_cast<std::size_t>(splits[s].degree);
   }
-  return coordinates;
+  return strides;
 }
 
 }  // namespace
@@ -41,9 +37,16 @@ ParallelConfig arranged(const Operator& op, std::span<const FactorSplit> slowest
   }
   const auto count = static_cast<std::int64_t>(devices.size());
   if (config.num_shards() != count) throw InternalError("as many devices as shards are needed");
-  for (std::int64_t i = 0; i < count; ++i) {
-    const auto at = coordinates_at(i, slowest_first, count, op.factors.size());
-    config.devices[shard_at(config, at)] = devices[static_cast<std::size_t>(i)];
+  const std::vector<std::size_t> strides = strides_of(config, slowest_first);
+  std::vector<std::int64_t> parts(slowest_first.size(), 0);  // of each split, those of the device at hand
+  std::size_t shard = 0;
+  for (const DeviceId device : devices) {
+    config.devices[shard] = device;
+    for (std::size_t s = slowest_first.size(); s-- > 0;) {
+      shard += strides[s];
+      if (++parts[s] < slowest_first[s].degree) break;
+      shard -= strides[s] * static_cast<std::size_t>(std::exchange(parts[s], 0));
+    }
   }
   return config;
 }
