@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <tuple>
 
 namespace pipesim {
 namespace {
@@ -27,24 +28,43 @@ std::uint8_t samples_class(const Recipe& mesh, bool between_nodes) {
       std::clamp(kOfOne + static_cast<int>(std::floor(std::log2(share))), 1, kMost));
 }
 
-// What hardly fits by its estimate may still do so; the less likely, the later it is tried.
-double slowed_by_memory(double share, bool sure) {
-  const double by = sure ? 3 : 1.5;
-  return share <= 1 ? 1 : 1 + by * (share - 1);
+// What hardly fits by its estimate may still do so; the less likely, the later it is tried. `known`: a recipe
+// like it took that much.
+double slowed_by_memory(double share, bool known, bool one_fits) {
+  constexpr double kKnown = 0.2, kWithoutPlan = 3, kElse = 1.5;
+  if (share <= 1) return 1;
+  return 1 + (known ? kKnown : 0) + (known || !one_fits ? kWithoutPlan : kElse) * (share - 1);
 }
 
 }  // namespace
 
 EstimateOrder::EstimateOrder(const RecipeSpace& space, std::function<double(std::uint32_t)> cost)
-    : space_(space), cost_(std::move(cost)) {
+    : space_(space), cost_(std::move(cost)), works_(works_of(space)) {
   std::uint8_t number = 0;
   for (const std::string& name : recipe_schedules()) schedules_.emplace(name, ++number);
+}
+
+// The same degrees, and the same share of a sample or as many of them.
+std::vector<std::uint32_t> EstimateOrder::works_of(const RecipeSpace& space) {
+  using Work = std::tuple<std::int64_t, bool, std::int64_t, std::int64_t, std::int64_t, double>;
+  std::map<Work, std::uint32_t> numbers;
+  std::vector<std::uint32_t> works;
+  for (const Recipe& mesh : space.meshes()) {
+    const Work work{mesh.tensor,
+                    mesh.sequence_parallel,
+                    mesh.pipeline,
+                    mesh.expert,
+                    mesh.expert_tensor_degree(),
+                    static_cast<double>(mesh.microbatch) / static_cast<double>(mesh.context)};
+    works.push_back(numbers.try_emplace(work, static_cast<std::uint32_t>(numbers.size())).first->second);
+  }
+  return works;
 }
 
 EstimateClass EstimateOrder::class_of(const OpenRecipe& c) const {
   const Recipe& mesh = space_.meshes()[c.mesh];
   EstimateClass of;
-  of.mesh = c.mesh, of.sharding = c.sharding, of.recompute = c.recompute;
+  of.mesh = c.mesh, of.work = works_[c.mesh], of.sharding = c.sharding, of.recompute = c.recompute;
   const StateSharding& sharding = space_.shardings(mesh)[c.sharding];
   of.zero = static_cast<std::uint8_t>(static_cast<int>(sharding.kind) + (sharding.keep_gathered ? 1 : 0));
   of.pipelined = mesh.pipeline > 1;
@@ -70,7 +90,7 @@ EstimateOrder::Group& EstimateOrder::group_of(const OpenRecipe& c, bool tight) {
   const EstimateClass of = class_of(c);
   const auto [at, is_new] = number_of_.try_emplace(key_of(of, c.known, tight), groups_.size());
   if (is_new) {
-    groups_.push_back({of, c.known, tight, {}, cost_(c.mesh), 1, 1, 0});
+    groups_.push_back({of, c.known, tight, {}, cost_(c.mesh), 1, 1, false, 0});
     update(groups_.back());
   }
   return groups_[at->second];
@@ -80,7 +100,9 @@ void EstimateOrder::update(Group& group) {
   // The first plan should come soon: what one bound tells, then, is told of all.
   group.time_ratio = estimate_.time_over_bound(group.of, group.known, one_fits_);
   // Few microbatches have told that of all.
-  group.memory_ratio = group.known == OpenRecipe::Known::OfFew ? 1 : estimate_.memory_over_bound(group.of);
+  const bool of_few = group.known == OpenRecipe::Known::OfFew;
+  group.memory_ratio = of_few ? 1 : estimate_.memory_over_bound(group.of);
+  group.memory_known = of_few || estimate_.knows_memory(group.of);
 }
 
 // A group is found by the estimate of its first recipe.
@@ -91,7 +113,7 @@ void EstimateOrder::place(std::size_t number) {
   constexpr double kSafe = 1.1;  // the first plan should fit
   group.estimate = static_cast<double>(first.bound) * group.time_ratio *
                    slowed_by_memory(first.memory * group.memory_ratio * (one_fits_ ? 1 : kSafe),
-                                    !one_fits_ || group.known == OpenRecipe::Known::OfFew);
+                                    group.memory_known, one_fits_);
   constexpr double kDear = 1.1, kFirst = 0.3, kMost = 2;
   if (group.cost > 1) group.estimate *= kDear;
   if (!one_fits_) group.estimate *= 1 + kFirst * std::min(kMost, group.cost);
@@ -175,8 +197,8 @@ void EstimateOrder::learn_time(const OpenRecipe& c, Nanoseconds time) {
   estimate_.learn_time(class_of(c), c.known, c.bound, time);
 }
 
-void EstimateOrder::learn_memory(const OpenRecipe& c, Bytes bound, Bytes peak) {
-  estimate_.learn_memory(class_of(c), bound, peak);
+void EstimateOrder::learn_memory(const OpenRecipe& c, double bound, double share) {
+  estimate_.learn_memory(class_of(c), bound, share);
 }
 
 bool EstimateOrder::alike(const OpenRecipe& a, const OpenRecipe& b) const {

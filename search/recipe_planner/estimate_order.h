@@ -39,7 +39,8 @@ class EstimateOrder {
   void learn_closer(const OpenRecipe& before, const OpenRecipe& after);
   /// Its time is this, or at least this.
   void learn_time(const OpenRecipe& recipe, Nanoseconds time);
-  void learn_memory(const OpenRecipe& recipe, Bytes bound, Bytes peak);
+  /// Shares of what a device may use: by the bound, and as simulated.
+  void learn_memory(const OpenRecipe& recipe, double bound, double share);
 
   /// Whether what is learned of one tells much of the other: they differ in how layers are divided.
   [[nodiscard]] bool alike(const OpenRecipe& a, const OpenRecipe& b) const;
@@ -53,10 +54,12 @@ class EstimateOrder {
     OpenBounds<OpenRecipe> recipes;
     double cost = 0;
     double time_ratio = 1, memory_ratio = 1;
-    double estimate = 0;  // of the first
+    bool memory_known = false;  // of a recipe like them
+    double estimate = 0;        // of the first
   };
   using Place = std::pair<double, std::size_t>;  // an estimate and the number of its group
   [[nodiscard]] EstimateClass class_of(const OpenRecipe& recipe) const;
+  [[nodiscard]] static std::vector<std::uint32_t> works_of(const RecipeSpace& space);
   Group& group_of(const OpenRecipe& recipe, bool tight);
   void update(Group& group);
   void place(std::size_t group);
@@ -64,6 +67,7 @@ class EstimateOrder {
   const RecipeSpace& space_;
   std::function<double(std::uint32_t)> cost_;
   std::map<std::string, std::uint8_t> schedules_;  // numbers of names
+  std::vector<std::uint32_t> works_;               // by mesh: EstimateClass::work
   RecipeEstimate estimate_;
   bool one_fits_ = false;
   std::unordered_map<std::uint64_t, std::size_t> number_of_;  // of groups

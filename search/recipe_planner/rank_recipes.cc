@@ -41,6 +41,9 @@ class RecipeRanker {
                }),
         explored_(space_.meshes().size(), false) {
     for (std::size_t t = 0; t < threads_.count(); ++t) scorers_.emplace_back(request);
+    // Simulations take longer on more devices, and bounds of a mesh, which are of one copy, do not.
+    constexpr std::size_t kDevices = 2'048;
+    walked_at_once_ = std::max<std::size_t>(1, request.costs.topology().num_devices() / kDevices);
     for (std::size_t d = 0; d < request.costs.topology().num_devices(); ++d)
       ranking_.usable = std::max(ranking_.usable, request.costs.topology().usable_memory(DeviceId(d)));
   }
@@ -157,7 +160,7 @@ class RecipeRanker {
   // past slow ones.
   [[nodiscard]] std::vector<std::uint32_t> next_to_fast_ones() {
     constexpr double kNearTheFast = 1.3;
-    const double most = estimate_of_interest(kNearTheFast);
+    const double slowest = estimate_of_interest(kNearTheFast);
     std::vector<std::pair<double, std::uint32_t>> from(order_.meshes().begin(), order_.meshes().end());
     // Where no recipe of a mesh fits, those next to the one that lacks least are first.
     from.insert(from.end(), without_fit_.begin(), without_fit_.end());
@@ -165,17 +168,18 @@ class RecipeRanker {
     std::map<std::int64_t, std::vector<std::uint32_t>> by_groups;
     std::vector<std::int64_t> turns;  // the number of groups with the fastest mesh first
     for (const auto& [estimate, mesh] : from) {
-      if (estimate >= most) break;
+      if (estimate >= slowest) break;
       if (walked_.contains(mesh)) continue;
       std::vector<std::uint32_t>& of_turn = by_groups[space_.meshes()[mesh].pipeline];
       if (of_turn.empty()) turns.push_back(space_.meshes()[mesh].pipeline);
       of_turn.push_back(mesh);
     }
     std::vector<std::uint32_t> found;
-    for (std::size_t n = 0; !turns.empty() && found.size() < kMeshesATurn; ++n) {
+    const std::size_t most = kMeshesATurn * walked_at_once_;
+    for (std::size_t n = 0; !turns.empty() && found.size() < most; ++n) {
       std::erase_if(turns, [&](std::int64_t groups) { return by_groups[groups].size() <= n; });
       for (const std::int64_t groups : turns) {
-        if (found.size() < kMeshesATurn) walk_from(by_groups[groups][n], found);
+        if (found.size() < most) walk_from(by_groups[groups][n], found);
       }
     }
     return found;
@@ -185,7 +189,7 @@ class RecipeRanker {
     std::size_t taken = 0, left = 0;
     for (const std::uint32_t other : walk_->near(mesh)) {
       if (explored_[other] || std::ranges::find(found, other) != found.end()) continue;
-      if (taken < kMeshesAStep) {
+      if (taken < kMeshesAStep * walked_at_once_) {
         found.push_back(other);
         ++taken;
       } else {
@@ -502,7 +506,7 @@ class RecipeRanker {
   }
 
   void add_simulation(const OpenRecipe& c, std::vector<Simulation>& to) {
-    Simulation made{c, {bounder_.recipe_of(c), bounder_.bound_of(c), {}, {}}, nullptr, {}, false, {}};
+    Simulation made{c, {bounder_.recipe_of(c), bounder_.bound_of(c), {}, {}, {}}, nullptr, {}, false, {}};
     try {
       made.sized = bounder_.sized(c);
     } catch (const InputError&) {  // its tensors would be too large
@@ -579,7 +583,7 @@ class RecipeRanker {
     if (s.verdict == RecipeScorer::Verdict::Open) {
       s.candidate.known = OpenRecipe::Known::OfFew;
       s.candidate.bound = s.rated.bound.time;
-      s.candidate.memory = share_of_usable(s.rated.peak);
+      s.candidate.memory = static_cast<float>(s.rated.share);
       if (searches_likely_ && s.candidate.memory <= 1) {
         begun_.push_back({s.candidate, s.rated.evaluation.time, s.seconds});
       } else {
@@ -602,7 +606,7 @@ class RecipeRanker {
     if (s.verdict == RecipeScorer::Verdict::TooSlow && s.limit) order_.learn_time(s.candidate, *s.limit);
     if (s.verdict != RecipeScorer::Verdict::Rated && s.verdict != RecipeScorer::Verdict::Open) return;
     order_.learn_time(s.candidate, s.rated.evaluation.time);
-    order_.learn_memory(s.candidate, s.rated.bound.memory, s.rated.peak);
+    order_.learn_memory(s.candidate, share_of_usable(s.rated.bound.memory), s.rated.share);
     if (s.verdict != RecipeScorer::Verdict::Open) return;
     OpenRecipe after = s.candidate;
     after.known = OpenRecipe::Known::OfFew, after.bound = s.rated.bound.time;
@@ -643,6 +647,7 @@ class RecipeRanker {
   std::vector<Begun> begun_;    // those likely to fit that are not simulated in full yet
   double left_for_begun_ = -1;  // seconds: with less time left they are simulated before all else
   std::optional<MeshWalk> walk_;
+  std::size_t walked_at_once_ = 1;  // times as many meshes as where simulations are short
   bool walked_large_ = false;       // usual meshes with large microbatches
   std::vector<bool> explored_;      // by mesh: its recipes, or all of them together, are bounded
   std::set<std::uint32_t> walked_;  // of which all neighbours are explored

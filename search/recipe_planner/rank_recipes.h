@@ -40,7 +40,11 @@ struct RatedRecipe {
   Recipe recipe;
   RecipeBound bound;
   Evaluation evaluation;
-  Bytes peak;  ///< of the device that needs most memory
+  Bytes peak;        ///< of the device that needs most memory
+  double share = 0;  ///< the most of what plans may use of a device that is used; above 1 it does not fit
+
+  /// Of each device of `topology`.
+  void take_memory(const std::vector<DeviceMemory>& peaks, const Topology& topology);
 };
 
 /// A recipe that was only bounded.

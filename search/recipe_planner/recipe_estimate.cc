@@ -17,23 +17,28 @@ constexpr std::uint64_t joined(std::uint64_t a, std::uint64_t b) {
   return a * kWidth + b;
 }
 
-// Kinds of sharding and pipelines; with samples; with schedules and recomputation; these on one mesh.
-LearnedRatios<5>::Classes classes_of_time(const EstimateClass& of) {
+// Kinds of sharding and pipelines; with samples; with schedules; with the same work of a device; on one mesh;
+// with recomputation.
+LearnedRatios<6>::Classes classes_of_time(const EstimateClass& of) {
   const std::uint64_t kind =
       joined(of.zero, (of.pipelined ? 1 : 0) + (of.far_experts ? 2 : 0) + 4 * static_cast<int>(of.copies));
   const std::uint64_t samples = joined(kind, of.samples);
   const std::uint64_t schedule = joined(kind, of.schedule);
   const std::uint64_t mesh = joined(joined(of.mesh, of.sharding), of.schedule);
-  return {kind, samples, joined(schedule, of.samples), joined(joined(of.mesh, of.sharding), of.zero),
+  return {kind,
+          samples,
+          joined(schedule, of.samples),
+          joined(joined(joined(schedule, of.samples), of.work), of.recompute),
+          joined(joined(of.mesh, of.sharding), of.zero),
           joined(mesh, of.recompute)};
 }
 
-LearnedRatios<4>::Classes classes_of_memory(const EstimateClass& of) {
+LearnedRatios<5>::Classes classes_of_memory(const EstimateClass& of) {
   const bool keeps_gathered = of.zero > static_cast<int>(StateSharding::Kind::Weights);
   const std::uint64_t kind = joined(of.recompute, (of.pipelined ? 1 : 0) + (keeps_gathered ? 2 : 0));
   const std::uint64_t schedule = joined(joined(kind, of.schedule), of.zero);
   const std::uint64_t mesh = joined(joined(of.mesh, of.recompute), keeps_gathered ? 1 : 0);
-  return {kind, schedule, mesh, joined(joined(mesh, of.schedule), of.sharding)};
+  return {kind, schedule, joined(schedule, of.work), mesh, joined(joined(mesh, of.schedule), of.sharding)};
 }
 
 double log_ratio(double above, double below) { return std::log(std::max(above, 1.0) / std::max(below, 1.0)); }
@@ -73,14 +78,22 @@ double LearnedRatios<kWidths>::expected(const Classes& classes, double prior, st
   return prior;
 }
 
-template class LearnedRatios<4>;
+template <std::size_t kWidths>
+bool LearnedRatios<kWidths>::has_seen(const Classes& classes, std::size_t width) const {
+  for (std::size_t w = width; w < kWidths; ++w) {
+    if (seen_[w].contains(classes[w])) return true;
+  }
+  return false;
+}
+
 template class LearnedRatios<5>;
+template class LearnedRatios<6>;
 
 double RecipeEstimate::time_over_bound(const EstimateClass& of, OpenRecipe::Known known,
                                        bool by_samples) const {
-  const LearnedRatios<5>::Classes classes = classes_of_time(of);
+  const LearnedRatios<6>::Classes classes = classes_of_time(of);
   const auto expected = [&](OpenRecipe::Known k) {
-    const LearnedRatios<5>& times = times_[static_cast<std::size_t>(k)];
+    const LearnedRatios<6>& times = times_[static_cast<std::size_t>(k)];
     const double prior = prior_of_time(of, k), all = times.expected(classes, prior);
     return by_samples ? std::min(all, times.expected(classes, prior, 1)) : all;
   };
@@ -97,10 +110,15 @@ double RecipeEstimate::memory_over_bound(const EstimateClass& of) const {
   return std::exp(memory_.expected(classes_of_memory(of), kPrior));
 }
 
+bool RecipeEstimate::knows_memory(const EstimateClass& of) const {
+  constexpr std::size_t kOfWork = 2;
+  return memory_.has_seen(classes_of_memory(of), kOfWork);
+}
+
 // What skips a bound skips its ratio as well.
 void RecipeEstimate::learn_closer(const EstimateClass& of, OpenRecipe::Known before, OpenRecipe::Known after,
                                   Nanoseconds bound, Nanoseconds closer) {
-  const LearnedRatios<5>::Classes classes = classes_of_time(of);
+  const LearnedRatios<6>::Classes classes = classes_of_time(of);
   auto k = static_cast<std::size_t>(before);
   times_[k].learn(classes, log_ratio(static_cast<double>(closer), static_cast<double>(bound)));
   while (++k < static_cast<std::size_t>(after)) times_[k].learn(classes, 0);
@@ -112,9 +130,9 @@ void RecipeEstimate::learn_time(const EstimateClass& of, OpenRecipe::Known known
       classes_of_time(of), log_ratio(static_cast<double>(time), static_cast<double>(bound)));
 }
 
-void RecipeEstimate::learn_memory(const EstimateClass& of, Bytes bound, Bytes peak) {
-  memory_.learn(classes_of_memory(of),
-                log_ratio(static_cast<double>(peak.value), static_cast<double>(bound.value)));
+void RecipeEstimate::learn_memory(const EstimateClass& of, double bound, double share) {
+  constexpr double kLeast = 1e-6;
+  memory_.learn(classes_of_memory(of), std::log(std::max(share, kLeast) / std::max(bound, kLeast)));
 }
 
 }  // namespace pipesim

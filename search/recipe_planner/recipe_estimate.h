@@ -20,6 +20,8 @@ class LearnedRatios {
   /// The expected logarithm, where `prior` is expected before anything is seen. Classes before `widest` tell
   /// nothing.
   [[nodiscard]] double expected(const Classes& classes, double prior, std::size_t widest = 0) const;
+  /// Whether anything was seen in the class of this width or a narrower one.
+  [[nodiscard]] bool has_seen(const Classes& classes, std::size_t width) const;
 
  private:
   struct Seen {
@@ -43,6 +45,8 @@ struct EstimateClass {
   std::uint8_t recompute = 0;  ///< as in OpenRecipe
   std::uint8_t sharding = 0;   ///< as in OpenRecipe
   std::uint32_t mesh = 0;      ///< as in OpenRecipe
+  /// A number of what a device does in a microbatch: meshes that divide only samples otherwise do the same.
+  std::uint32_t work = 0;
   bool operator==(const EstimateClass&) const = default;
 };
 
@@ -55,20 +59,23 @@ class RecipeEstimate {
   /// seen.
   [[nodiscard]] double time_over_bound(const EstimateClass& of, OpenRecipe::Known known,
                                        bool by_samples) const;
-  /// Peak memory over its bound.
+  /// Memory over its bound.
   [[nodiscard]] double memory_over_bound(const EstimateClass& of) const;
+  /// Whether that is what a recipe took in which a device does the same.
+  [[nodiscard]] bool knows_memory(const EstimateClass& of) const;
 
   /// A closer bound of kind `after` took the place of one of kind `before`.
   void learn_closer(const EstimateClass& of, OpenRecipe::Known before, OpenRecipe::Known after,
                     Nanoseconds bound, Nanoseconds closer);
   /// A recipe was simulated, or found to take at least as long.
   void learn_time(const EstimateClass& of, OpenRecipe::Known known, Nanoseconds bound, Nanoseconds time);
-  void learn_memory(const EstimateClass& of, Bytes bound, Bytes peak);
+  /// Both are shares of what a device may use.
+  void learn_memory(const EstimateClass& of, double bound, double share);
 
  private:
   static constexpr std::size_t kKinds = 4;      // of OpenRecipe::Known
-  std::array<LearnedRatios<5>, kKinds> times_;  // of the next closer bound over this one; last, of the time
-  LearnedRatios<4> memory_;
+  std::array<LearnedRatios<6>, kKinds> times_;  // of the next closer bound over this one; last, of the time
+  LearnedRatios<5> memory_;
 };
 
 }  // namespace pipesim

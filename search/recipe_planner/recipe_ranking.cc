@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <iterator>
 #include <optional>
 #include <utility>
@@ -9,6 +11,15 @@
 #include "search/stopwatch.h"
 
 namespace pipesim {
+
+void RatedRecipe::take_memory(const std::vector<DeviceMemory>& peaks, const Topology& topology) {
+  for (std::size_t d = 0; d < peaks.size(); ++d) {
+    const Bytes usable = topology.usable_memory(DeviceId(d), peaks[d].communicators);
+    peak = std::max(peak, peaks[d].peak);
+    share = std::max(share, static_cast<double>(peaks[d].peak.value) /
+                                static_cast<double>(std::max<std::int64_t>(1, usable.value)));
+  }
+}
 
 const RatedRecipe* RecipeRanking::best() const {
   return rated.empty() || !rated.front().evaluation.feasible() ? nullptr : &rated.front();

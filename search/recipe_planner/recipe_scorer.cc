@@ -1,7 +1,9 @@
 #include "search/recipe_planner/recipe_scorer.h"
 
 #include <algorithm>
+#include <iomanip>
 #include <istream>
+#include <limits>
 #include <ostream>
 #include <utility>
 
@@ -90,7 +92,7 @@ RecipeScorer::Verdict RecipeScorer::score(RatedRecipe& rated,
   if (!evaluation && !limit) estimate_from_few(rated, evaluator);
   if (!evaluation) return limit ? Verdict::TooSlow : Verdict::Open;
   rated.evaluation = *evaluation;
-  for (const DeviceMemory& peak : peaks) rated.peak = std::max(rated.peak, peak.peak);
+  rated.take_memory(peaks, request_.costs.topology());
   return Verdict::Rated;
 }
 
@@ -111,7 +113,7 @@ void RecipeScorer::estimate_from_few(RatedRecipe& rated, const Evaluator& evalua
       last > first ? (starts[last] - starts[first]) / static_cast<Nanoseconds>(last - first) : 0;
   const std::int64_t more = evaluator.contents().options().microbatches / every - blocks;
   rated.evaluation.time = std::max(rated.bound.time, timeline.makespan + more * each);
-  for (const DeviceMemory& peak : peak_memory(few, timeline)) rated.peak = std::max(rated.peak, peak.peak);
+  rated.take_memory(peak_memory(few, timeline), request_.costs.topology());
 }
 
 Evaluator& RecipeScorer::evaluator_for(const std::shared_ptr<const SizedRecipeModel>& sized,
@@ -130,15 +132,16 @@ Evaluator& RecipeScorer::evaluator_for(const std::shared_ptr<const SizedRecipeMo
 
 void write_verdict(std::ostream& out, RecipeScorer::Verdict verdict, const RatedRecipe& rated) {
   const Evaluation& e = rated.evaluation;
-  out << static_cast<int>(verdict) << ' ' << rated.bound.time << ' ' << e.time << ' ' << e.overflow.value
-      << ' ' << e.proven << ' ' << e.spread << ' ' << rated.peak.value << '\n';
+  out << std::setprecision(std::numeric_limits<double>::max_digits10) << static_cast<int>(verdict) << ' '
+      << rated.bound.time << ' ' << e.time << ' ' << e.overflow.value << ' ' << e.proven << ' ' << e.spread
+      << ' ' << rated.peak.value << ' ' << rated.share << '\n';
 }
 
 RecipeScorer::Verdict read_verdict(std::istream& in, RatedRecipe& rated) {
   Evaluation& e = rated.evaluation;
   int verdict = 0;
   if (!(in >> verdict >> rated.bound.time >> e.time >> e.overflow.value >> e.proven >> e.spread >>
-        rated.peak.value))
+        rated.peak.value >> rated.share))
     throw InternalError("another process has sent a recipe's figures in part");
   return static_cast<RecipeScorer::Verdict>(verdict);
 }

@@ -222,7 +222,7 @@ class RecipeRefiner {
     } catch (const InputError&) {
       return Outcome::NotPossible;
     }
-    for (const DeviceMemory& peak : peaks) rated.peak = std::max(rated.peak, peak.peak);
+    rated.take_memory(peaks, request_.costs.topology());
     if (!rated.evaluation.feasible()) return Outcome::TooLarge;
     if (rated.evaluation.time >= best_.evaluation.time) return Outcome::Slower;
     rated.bound.time = rated.evaluation.time;

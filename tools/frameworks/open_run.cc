@@ -114,8 +114,8 @@ RatedRecipe rate_recipe(const OpenRun& run, Recipe recipe) {
   Evaluator evaluator(graph, costs, plan.options);
   std::vector<DeviceMemory> peaks;
   RatedRecipe rated{
-      std::move(recipe), {}, evaluator.score(evaluator.contents().bind(plan.strategy), peaks), {}};
-  for (const DeviceMemory& peak : peaks) rated.peak = std::max(rated.peak, peak.peak);
+      std::move(recipe), {}, evaluator.score(evaluator.contents().bind(plan.strategy), peaks), {}, {}};
+  rated.take_memory(peaks, run.topology);
   return rated;
 }
 

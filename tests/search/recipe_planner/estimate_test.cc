@@ -19,15 +19,15 @@ using testing::Gt;
 using testing::Lt;
 
 TEST(LearnedRatios, KnowsTheClassThatWasSeenBest) {
-  LearnedRatios<4> ratios;
-  EXPECT_EQ(ratios.expected({1, 2, 3, 4}, 0.3), 0.3);
-  for (int i = 0; i < 50; ++i) ratios.learn({1, 2, 3, 4}, 1);
-  EXPECT_THAT(ratios.expected({1, 2, 3, 4}, 0), DoubleNear(1, 1e-3));
-  EXPECT_THAT(ratios.expected({1, 7, 8, 9}, 0), DoubleNear(1, 0.02)) << "of the widest class alone";
-  EXPECT_EQ(ratios.expected({1, 7, 8, 9}, 0, 1), 0) << "which is left out";
-  EXPECT_EQ(ratios.expected({5, 6, 7, 8}, 0), 0);
-  ratios.learn({1, 7, 8, 9}, 0);
-  EXPECT_THAT(ratios.expected({1, 7, 8, 9}, 0), Lt(ratios.expected({1, 2, 3, 4}, 0)));
+  LearnedRatios<5> ratios;
+  EXPECT_EQ(ratios.expected({1, 2, 3, 4, 4}, 0.3), 0.3);
+  for (int i = 0; i < 50; ++i) ratios.learn({1, 2, 3, 4, 4}, 1);
+  EXPECT_THAT(ratios.expected({1, 2, 3, 4, 4}, 0), DoubleNear(1, 1e-3));
+  EXPECT_THAT(ratios.expected({1, 7, 8, 9, 9}, 0), DoubleNear(1, 0.02)) << "of the widest class alone";
+  EXPECT_EQ(ratios.expected({1, 7, 8, 9, 9}, 0, 1), 0) << "which is left out";
+  EXPECT_EQ(ratios.expected({5, 6, 7, 8, 8}, 0), 0);
+  ratios.learn({1, 7, 8, 9, 9}, 0);
+  EXPECT_THAT(ratios.expected({1, 7, 8, 9, 9}, 0), Lt(ratios.expected({1, 2, 3, 4, 4}, 0)));
 }
 
 // Where each microbatch gathers weights from other nodes, bounds of pipelines are far below; what is
@@ -75,7 +75,7 @@ TEST(RecipeEstimate, LearnsMemoryOfKeptGatheredWeightsApart) {
   EstimateClass kept, again;
   kept.zero = 4, again.zero = 3;
   const double before = estimate.memory_over_bound(again);
-  estimate.learn_memory(kept, Bytes(100), Bytes(1'000));
+  estimate.learn_memory(kept, 0.1, 1);
   EXPECT_THAT(estimate.memory_over_bound(kept), Gt(4));
   EXPECT_EQ(estimate.memory_over_bound(again), before);
 }

@@ -107,7 +107,7 @@ std::vector<FrameworkRow> framework_rows(const PlannerRun& run, const RecipeRank
     const double seconds = limited ? share * std::max(0.0, whole->left()) : kSecondsOfEach;
     return whole != nullptr ? whole->within(seconds) : Deadline(seconds);
   };
-  constexpr double kForOneOfRanked = 0.4;
+  constexpr double kForOneOfRanked = 0.7;
   std::vector<FrameworkRow> rows;
   for (const Framework& framework : frameworks()) {
     const Deadline share = until(kForOneOfRanked);

@@ -234,7 +234,7 @@ std::string bound_text(const OperatorGraph& graph, const CostModel& costs, const
 
 // A part is left for the frameworks' own rankings.
 Deadline planning_time(const SearchTime& time, bool compares) {
-  constexpr double kShareOfPlanning = 0.6;
+  constexpr double kShareOfPlanning = 0.7;
   const Deadline whole = time.search();
   return compares && time.limited() ? whole.within(kShareOfPlanning * whole.left()) : whole;
 }
