@@ -194,7 +194,26 @@ LayoutId PlanContents::state_of(TensorId weight, LayoutId home, const BoundStrat
   if (!sharding.any()) return home;
   LayoutIds terms;
   list_gradient_terms(weight, strategy, terms);
-  return tables_->plans.divided_home(home, terms, sharding.group);
+  return tables_->plans.divided_home(home, terms, sharding.group, holding_stages(weight, strategy));
+}
+
+// Stages that hold a weight on devices of their own. As frameworks do, each of them divides the state among
+// its copies: what ties embeddings at both ends of a pipeline are their gradients.
+std::int32_t PlanContents::holding_stages(TensorId weight, const BoundStrategy& strategy) const {
+  const std::span<const UseRef> uses = graph().consumers(weight);
+  std::vector<const Layout*> apart;
+  std::vector<std::int32_t> met;
+  for (const UseRef use : uses) {
+    const std::int32_t stage = stage_of(use.op);
+    if (std::ranges::find(met, stage) != met.end()) continue;
+    met.push_back(stage);
+    const Layout& layout = layouts()[data_layout(use, strategy)];
+    const auto shares_devices = [&](const Layout* other) {
+      return !other->entries_on(layout.entries().front().device).empty();
+    };
+    if (std::ranges::none_of(apart, shares_devices)) apart.push_back(&layout);
+  }
+  return static_cast<std::int32_t>(std::max<std::size_t>(1, apart.size()));
 }
 
 // What is not divided accumulates where it is made.
@@ -204,12 +223,17 @@ bool PlanContents::syncs_each_microbatch(TensorId weight, const BoundStrategy& s
   return state_of(weight, home, strategy) != home;
 }
 
+LayoutId PlanContents::gathered_from(TensorId weight, LayoutId target, const BoundStrategy& strategy) const {
+  const LayoutId state = state_of(weight, strategy);
+  return holding_stages(weight, strategy) > 1 ? tables_->plans.held_there(state, target) : state;
+}
+
 const CommunicationPlan& PlanContents::gather_plan(TensorId weight, LayoutId target,
                                                    const BoundStrategy& strategy) const {
-  const LayoutId state = state_of(weight, strategy);
+  const LayoutId from = gathered_from(weight, target, strategy);
   const DataType type = options_.state_sharding.gather_type(graph().tensor(weight).type);
   return tables_->plans.between(
-      std::span(&state, 1), target,
+      std::span(&from, 1), target,
       {bytes_per_element(type), kUncut, -1, gathers_by(costs().runtime(), options_.state_sharding)});
 }
 

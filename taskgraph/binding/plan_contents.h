@@ -105,7 +105,10 @@ class PlanContents {
   [[nodiscard]] bool syncs_each_microbatch(TensorId weight, const BoundStrategy& strategy) const;
   /// What the uses in one stage of a pipeline need of a weight.
   [[nodiscard]] LayoutId needed_in(std::int32_t stage, TensorId weight, const BoundStrategy& strategy) const;
-  /// Gathers a weight from where its state is.
+  /// From where its parts come that are gathered in `target`: from its state, or, where several stages have
+  /// all parts of that, from what the stage of `target` has.
+  [[nodiscard]] LayoutId gathered_from(TensorId weight, LayoutId target, const BoundStrategy& strategy) const;
+  /// Gathers a weight from there.
   [[nodiscard]] const CommunicationPlan& gather_plan(TensorId weight, LayoutId target,
                                                      const BoundStrategy& strategy) const;
   /// Whether anything must be moved or copied for that.
@@ -151,6 +154,7 @@ class PlanContents {
                std::shared_ptr<const BackwardUses> backward);
   void forget_derived();
   [[nodiscard]] LayoutId state_of(TensorId weight, LayoutId home, const BoundStrategy& strategy) const;
+  [[nodiscard]] std::int32_t holding_stages(TensorId weight, const BoundStrategy& strategy) const;
 
   std::shared_ptr<Tables> tables_;
   PlanOptions options_;

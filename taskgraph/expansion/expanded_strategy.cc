@@ -63,7 +63,8 @@ TaskId ExpandedStrategy::in_microbatch(TaskId of_first, std::int32_t microbatch)
 }
 
 std::vector<LayoutId> ExpandedStrategy::terms_of(const Wiring& wiring) const {
-  if (wiring.kind == TaskKind::WeightGather) return {contents_->state_of(wiring.tensor, strategy_)};
+  if (wiring.kind == TaskKind::WeightGather)
+    return {contents_->gathered_from(wiring.tensor, wiring.plan->target, strategy_)};
   std::vector<LayoutId> terms;
   for (std::size_t s = 0; s < wiring.sources.size(); ++s) {
     if (static_cast<std::size_t>(wiring.source_terms[s]) < terms.size()) continue;

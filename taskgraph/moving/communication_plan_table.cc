@@ -146,14 +146,23 @@ LayoutId CommunicationPlans::home(std::span<const LayoutId> needed) {
   return home;
 }
 
-LayoutId CommunicationPlans::divided_home(LayoutId home, std::span<const LayoutId> terms,
-                                          std::int32_t group) {
-  Key key{home.value, group};
+LayoutId CommunicationPlans::divided_home(LayoutId home, std::span<const LayoutId> terms, std::int32_t group,
+                                          std::int32_t stages) {
+  Key key{home.value, group, stages};
   for (const LayoutId id : terms) key.push_back(id.value);
   if (const LayoutId* found = divided_homes_.find(key)) return *found;
-  const LayoutId made = layouts_.intern(divided(layouts_[home], sum_of(layouts_of(terms)), group));
+  const LayoutId made = layouts_.intern(divided(layouts_[home], sum_of(layouts_of(terms)), group, stages));
   const Lock lock(mutex_);
   if (!divided_homes_.find(key)) divided_homes_.insert(key, made);
+  return made;
+}
+
+LayoutId CommunicationPlans::held_there(LayoutId layout, LayoutId target) {
+  const Key key{layout.value, target.value};
+  if (const LayoutId* found = held_there_.find(key)) return *found;
+  const LayoutId made = layouts_.intern(pipesim::held_there(layouts_[layout], layouts_[target]));
+  const Lock lock(mutex_);
+  if (!held_there_.find(key)) held_there_.insert(key, made);
   return made;
 }
 
@@ -161,6 +170,7 @@ void CommunicationPlans::clear() {
   plans_.clear();
   homes_.clear();
   divided_homes_.clear();
+  held_there_.clear();
   // Millions of lists may have to be freed.
   tbb::parallel_for(std::size_t{0}, kept_.size(),
                     [&](std::size_t i) { kept_[i].plan = CommunicationPlan(); });

@@ -40,7 +40,11 @@ class CommunicationPlans {
   /// union_of() these layouts, which must be distinct.
   LayoutId home(std::span<const LayoutId> needed);
   /// divided() this home, whose gradient is the sum of `terms`, which must be distinct.
-  LayoutId divided_home(LayoutId home, std::span<const LayoutId> terms, std::int32_t group);
+  LayoutId divided_home(LayoutId home, std::span<const LayoutId> terms, std::int32_t group,
+                        std::int32_t stages = 1);
+
+  /// held_there() of these.
+  LayoutId held_there(LayoutId layout, LayoutId target);
 
   /// Prices all plans that are kept anew, where they stand. False where some plan would have other tasks, or
   /// hold other lanes; plans are of no use then. No other thread may use this meanwhile.
@@ -86,7 +90,7 @@ class CommunicationPlans {
   const ExpertLoads* loads_;
   tbb::spin_mutex mutex_;  // held to change what follows
   IdTable<Kept*> plans_;
-  IdTable<LayoutId> homes_, divided_homes_;
+  IdTable<LayoutId> homes_, divided_homes_, held_there_;
   std::deque<Kept> kept_;  // stable addresses
   std::vector<Choice> choices_;
   std::atomic<std::int64_t> bytes_ = 0;

@@ -6,6 +6,8 @@
 #include <set>
 #include <utility>
 
+#include "taskgraph/moving/redistribution.h"
+
 namespace pipesim {
 namespace {
 
@@ -57,7 +59,7 @@ std::vector<std::vector<DeviceId>> sets_of_copies(const std::vector<DeviceId>& d
 
 }  // namespace
 
-Layout divided(const Layout& home, const Layout& gradient, std::int32_t group) {
+Layout divided(const Layout& home, const Layout& gradient, std::int32_t group, std::int32_t stages) {
   std::vector<std::vector<DeviceId>> holders(home.boxes().size());
   for (const LayoutEntry& e : home.entries()) holders[static_cast<std::size_t>(e.box)].push_back(e.device);
   std::vector<Layout::Piece> pieces;
@@ -65,7 +67,8 @@ Layout divided(const Layout& home, const Layout& gradient, std::int32_t group) {
     const Box& box = home.boxes()[b];
     const std::vector<std::vector<DeviceId>> sets = sets_of_copies(holders[b], box, gradient);
     const auto all = static_cast<std::int64_t>(sets.size());
-    const std::int64_t together = divisor_up_to(all, group == 0 ? all : group);
+    const std::int64_t of_stage = std::max<std::int64_t>(1, all / stages);
+    const std::int64_t together = divisor_up_to(all, group == 0 ? of_stage : group);
     std::int64_t parts = together;
     while (parts > 1 && (together % parts != 0 || !dimension_cut_by(box, parts))) --parts;
     for (std::size_t s = 0; s < sets.size(); ++s) {
@@ -74,6 +77,21 @@ Layout divided(const Layout& home, const Layout& gradient, std::int32_t group) {
     }
   }
   return Layout(pieces);
+}
+
+Layout held_there(const Layout& layout, const Layout& target) {
+  std::vector<Layout::Piece> pieces;
+  std::vector<Box> boxes;
+  for (const LayoutEntry& e : layout.entries()) {
+    if (target.entries_on(e.device).empty()) continue;
+    pieces.push_back({e.device, layout.box(e), e.addend});
+    boxes.push_back(layout.box(e));
+  }
+  std::ranges::sort(boxes);
+  boxes.erase(std::unique(boxes.begin(), boxes.end()), boxes.end());
+  const bool enough =
+      std::ranges::all_of(target.boxes(), [&](const Box& box) { return covered(box, boxes); });
+  return enough ? Layout(pieces) : layout;
 }
 
 }  // namespace pipesim

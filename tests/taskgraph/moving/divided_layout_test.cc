@@ -52,6 +52,26 @@ TEST(DividedLayout, OfGroupsIsTheSameInEach) {
     EXPECT_EQ(layout.box(layout.entries_on(DeviceId(d))[0]), box_of({{d % 4 * 2, d % 4 * 2 + 2}}));
 }
 
+TEST(DividedLayout, GivesEachStageAllParts) {
+  const Box box = box_of({{0, 8}});
+  const Layout layout = divided(copies_of(box, 8), addends_of(box, 8, 1), 0, 2);
+  EXPECT_EQ(layout, divided(copies_of(box, 8), addends_of(box, 8, 1), 4));
+}
+
+// Devices 4 to 7 are the second stage's. What its devices hold is enough for it; three of them are not.
+TEST(HeldThere, IsThePartOfTheTargetsDevicesWhereThatIsEnough) {
+  const Box box = box_of({{0, 8}});
+  const Layout state = divided(copies_of(box, 8), addends_of(box, 8, 1), 0, 2);
+  std::vector<Layout::Piece> second, parts, three;
+  for (std::int32_t d = 4; d < 8; ++d) {
+    second.push_back({DeviceId(d), box, 0});
+    parts.push_back({DeviceId(d), box_of({{d % 4 * 2, d % 4 * 2 + 2}}), 0});
+    if (d < 7) three.push_back({DeviceId(d), box, 0});
+  }
+  EXPECT_EQ(held_there(state, Layout(second)), Layout(parts));
+  EXPECT_EQ(held_there(state, Layout(three)), state);
+}
+
 TEST(DividedLayout, TakesDevicesOfOneAddendForOne) {
   const Box box = box_of({{0, 8}});
   const Layout layout = divided(copies_of(box, 8), addends_of(box, 8, 2), 0);

@@ -280,6 +280,19 @@ TEST(Folding, OfDividedStateRunsAsTheWholePlan) {
   }
 }
 
+// Each end of the pipeline has all parts of the state of the embedding that both use, and gathers its own.
+TEST(Folding, TakesCopiesOfTiedEmbeddingsForOneWhereEachEndGathersThem) {
+  const OperatorGraph graph =
+      make_zoo_model("gpt:batch=4,sequence=16,layers=4,hidden=32,heads=4,vocab=64,bias=no,projection=tied");
+  const Topology topology = make_topology("dgx-a100:2");
+  for (const char* sharding : {"zero1", "zero1,overlap=gather", "zero3"}) {
+    SCOPED_TRACE(sharding);
+    ReplicaPlan plan = plan_in_both(graph, {4, 2, 2}, "1f1b");
+    plan.options.state_sharding = parse_state_sharding(sharding);
+    EXPECT_THAT(folded_to(graph, topology, plan), Ge(4));
+  }
+}
+
 // The plans divide the sequence, so that attention gathers keys and values.
 TEST(Folding, OfInputsThatAreGatheredAgainRunsAsTheWholePlan) {
   const OperatorGraph graph = make_zoo_model(kReplicatedLlama);
