@@ -244,6 +244,12 @@ std::size_t Evaluator::folded_tasks(const BoundStrategy& strategy) {
   return tasks_of_passes(found ? found->strategy() : strategy);
 }
 
+std::size_t Evaluator::folded_tasks_of_few(const BoundStrategy& strategy) {
+  const std::vector<std::int32_t> tried = few_microbatches(contents_, strategy);
+  const std::int32_t first = tried.empty() ? contents_.options().microbatches : tried.front();
+  return folded_tasks(strategy) * static_cast<std::size_t>(first);
+}
+
 const Folding* Evaluator::fold(const BoundStrategy& strategy, std::int32_t microbatches) {
   if (tasks_of_passes(strategy) * static_cast<std::size_t>(microbatches) < fold_from_) return nullptr;
   if (not_looked_for_ < found_none_) return ++not_looked_for_, nullptr;

@@ -107,6 +107,8 @@ class Evaluator {
 
   /// The tasks of one microbatch's passes on those devices that score() would simulate.
   std::size_t folded_tasks(const BoundStrategy& strategy);
+  /// The same of as many microbatches as score_from_few() simulates at first.
+  std::size_t folded_tasks_of_few(const BoundStrategy& strategy);
 
   [[nodiscard]] const PlanContents& contents() const { return contents_; }
   [[nodiscard]] const OperatorGraph& graph() const { return contents_.graph(); }

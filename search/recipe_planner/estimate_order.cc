@@ -114,8 +114,8 @@ void EstimateOrder::place(std::size_t number) {
   group.estimate = static_cast<double>(first.bound) * group.time_ratio *
                    slowed_by_memory(first.memory * group.memory_ratio * (one_fits_ ? 1 : kSafe),
                                     group.memory_known, one_fits_);
-  constexpr double kDear = 1.1, kFirst = 0.3, kMost = 2;
-  if (group.cost > 1) group.estimate *= kDear;
+  constexpr double kDear = 1.1, kAllOfCost = 0.05, kFirst = 0.3, kMost = 2;
+  group.estimate *= group.cost > 1 ? kDear : 1 + kAllOfCost * group.cost;
   if (!one_fits_) group.estimate *= 1 + kFirst * std::min(kMost, group.cost);
   places_.emplace_back(group.estimate, number);
   std::ranges::push_heap(places_, std::greater<>());

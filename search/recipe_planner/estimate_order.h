@@ -21,7 +21,8 @@ namespace pipesim {
 class EstimateOrder {
  public:
   /// `space` must outlive it. `cost`: of simulating a recipe of a mesh, as a share of the most that is
-  /// simulated. Those above 1 come a little later; while none is known to fit, all that are dear do.
+  /// simulated. The dearer, the later a recipe comes among those with nearly the same estimate; while none is
+  /// known to fit, all that are dear do.
   EstimateOrder(const RecipeSpace& space, std::function<double(std::uint32_t mesh)> cost);
 
   void add(const OpenRecipe& recipe);

@@ -31,9 +31,10 @@ std::int64_t passes_of(const OperatorGraph& graph, std::int64_t microbatches) {
 }  // namespace
 
 // A pass and its transfers take some 400 bytes.
+constexpr std::int64_t kMostPasses = 3'000'000;
+
 double cost_of_simulating(const OperatorGraph& graph, std::int64_t microbatches) {
-  constexpr double kMostPasses = 3'000'000;
-  return static_cast<double>(passes_of(graph, microbatches)) / kMostPasses;
+  return static_cast<double>(passes_of(graph, microbatches)) / static_cast<double>(kMostPasses);
 }
 
 std::int64_t passes_to_simulate(const OperatorGraph& graph, const Recipe& recipe, std::int64_t microbatches,
@@ -72,13 +73,15 @@ RecipeScorer::Verdict RecipeScorer::score(RatedRecipe& rated,
   options.microbatches = static_cast<std::int32_t>(microbatches);
   made.apply_to(options);
   if (illegal(sized->graph, made.strategy, options, request_.costs.topology())) return Verdict::NotPossible;
-  if (limit && cost_of_simulating(sized->graph, microbatches) > 1) return Verdict::TooLarge;
   Evaluator& evaluator = evaluator_for(sized, options);
   constexpr Bytes kMostBytes(300'000'000);
   evaluator.forget(kMostBytes);
   evaluator.set_pipeline(std::move(options.pipeline), std::move(options.recompute));
   std::vector<DeviceMemory> peaks;
   const BoundStrategy strategy = evaluator.contents().bind(made.strategy);
+  const std::size_t passes = limit ? evaluator.folded_tasks(strategy) * static_cast<std::size_t>(microbatches)
+                                   : evaluator.folded_tasks_of_few(strategy);
+  if (passes > kMostPasses) return Verdict::TooLarge;
   Nanoseconds at_least = 0;
   std::optional<Evaluation> evaluation;
   try {
