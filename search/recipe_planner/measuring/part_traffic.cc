@@ -13,10 +13,10 @@ namespace {
 class LaneSums {
  public:
   explicit LaneSums(const Topology& topology) : held_(topology.num_lanes(), 0) {}
-  void add(std::span<const LaneUse> loads, double share = 1) {
+  void add(std::span<const LaneUse> loads, double times = 1) {
     for (const LaneUse& load : loads)
       held_[load.lane.index()] +=
-          share == 1 ? load.hold : static_cast<Nanoseconds>(static_cast<double>(load.hold) * share);
+          times == 1 ? load.hold : static_cast<Nanoseconds>(static_cast<double>(load.hold) * times);
   }
   [[nodiscard]] HeldLanes lanes() const {
     HeldLanes lanes;
@@ -30,17 +30,51 @@ class LaneSums {
   std::vector<Nanoseconds> held_;  // by lane
 };
 
+// Weights that move alike, as keys and values of a layer do: in the same parts between the same devices.
+struct AlikeWeights {
+  LayoutId home, state;
+  LayoutIds gradients;
+  DataType type = DataType::Float32;
+  std::int64_t count = 0;
+};
+
+// Those that are small beside the others are left out.
+std::vector<AlikeWeights> alike_weights(const PlacesByWeight& places, const StateSharding& sharding,
+                                        MeshTables& tables) {
+  constexpr std::int64_t kSmall = 500;  // the largest has so many times the elements
+  const auto elements_of = [&](TensorId weight) { return tables.graph().tensor(weight).elements(); };
+  std::int64_t largest = 0;
+  for (const auto& [weight, at] : places) largest = std::max(largest, elements_of(weight));
+  std::vector<AlikeWeights> all;
+  for (const auto& [weight, at] : places) {
+    if (elements_of(weight) < largest / kSmall) continue;
+    const LayoutId home = tables.plans().home(at.needed);
+    const LayoutId state =
+        sharding.any() ? tables.plans().divided_home(home, at.gradients, sharding.group) : home;
+    const DataType type = tables.graph().tensor(weight).type;
+    const auto known = std::ranges::find_if(all, [&](const AlikeWeights& w) {
+      return w.home == home && w.state == state && w.gradients == at.gradients && w.type == type;
+    });
+    if (known != all.end()) {
+      ++known->count;
+    } else {
+      all.push_back({home, state, at.gradients, type, 1});
+    }
+  }
+  return all;
+}
+
 // What collectives take from the compute of their devices: as when they are made, but that what each takes is
 // rounded down, and not what all of a layer do.
 class ComputeLosses {
  public:
   ComputeLosses(const Topology& topology, double share) : share_(share), lost_(topology.num_devices(), 0) {}
 
-  // To be called with what loads() visits.
-  [[nodiscard]] CollectiveVisit visit() {
+  // To be called with what loads() visits, of `weights` that are alike.
+  [[nodiscard]] CollectiveVisit visit(std::int64_t weights) {
     if (share_ == 0) return {};
-    return [this](std::span<const DeviceId> group, Nanoseconds moving, std::int64_t times) {
-      add(group, moving, times);
+    return [this, weights](std::span<const DeviceId> group, Nanoseconds moving, std::int64_t times) {
+      add(group, moving, weights * times);
     };
   }
   [[nodiscard]] Nanoseconds least(const std::vector<bool>& devices) const {
@@ -118,11 +152,7 @@ void add_weight_places(const PartOnMesh& part, PlacesByWeight& places) {
 
 HeldByWeights held_by_weights(const PlacesByWeight& places, const StateSharding& sharding,
                               MeshTables& tables) {
-  constexpr std::int64_t kSmall = 500;  // the largest has so many times the elements
   const PlanOptions& options = tables.options();
-  const auto elements_of = [&](TensorId weight) { return tables.graph().tensor(weight).elements(); };
-  std::int64_t largest = 0;
-  for (const auto& [weight, at] : places) largest = std::max(largest, elements_of(weight));
   // A device that holds a part of one weight of a part of the model holds a part of all: operators run on
   // all devices of the group.
   std::vector<bool> holders(tables.topology().num_devices(), false);
@@ -133,26 +163,25 @@ HeldByWeights held_by_weights(const PlacesByWeight& places, const StateSharding&
   const Sums none{LaneSums(tables.topology()),
                   ComputeLosses(tables.topology(), tables.runtime().interference)};
   Sums whole = none, divided = none, gather = none, summed = none, broadcast = none;
-  const auto reduce = [&](const LayoutIds& gradients, LayoutId target, Sums& sums) {
-    sums.lanes.add(tables.loads(gradients, target, options.gradient_type, options.gradient_piece,
-                                GatherBy::AllGather, sums.lost.visit()));
-  };
-  for (const auto& [weight, at] : places) {
+  for (const AlikeWeights& w : alike_weights(places, sharding, tables)) {
     stop_if_late();
-    if (elements_of(weight) < largest / kSmall) continue;
-    const LayoutId home = tables.plans().home(at.needed);
-    const LayoutId state =
-        sharding.any() ? tables.plans().divided_home(home, at.gradients, sharding.group) : home;
-    for (const LayoutEntry& e : tables.layouts()[home].entries()) holders[e.device.index()] = true;
-    reduce(at.gradients, state, state == home ? whole : divided);
-    if (state == home) continue;
-    const DataType type = sharding.gather_type(tables.graph().tensor(weight).type);
+    const auto times = static_cast<double>(w.count);
+    const auto reduce = [&](LayoutId target, Sums& sums) {
+      sums.lanes.add(tables.loads(w.gradients, target, options.gradient_type, options.gradient_piece,
+                                  GatherBy::AllGather, sums.lost.visit(w.count)),
+                     times);
+    };
+    for (const LayoutEntry& e : tables.layouts()[w.home].entries()) holders[e.device.index()] = true;
+    reduce(w.state, w.state == w.home ? whole : divided);
+    if (w.state == w.home) continue;
+    const DataType type = sharding.gather_type(w.type);
     const auto gather_by = [&](GatherBy way, Sums& sums) {
-      sums.lanes.add(tables.loads(LayoutIds{state}, home, type, kWholePiece, way, sums.lost.visit()));
+      sums.lanes.add(
+          tables.loads(LayoutIds{w.state}, w.home, type, kWholePiece, way, sums.lost.visit(w.count)), times);
     };
     gather_by(GatherBy::AllGather, gather);
     if (tables.runtime().broadcasts_weights) gather_by(GatherBy::Broadcast, broadcast);
-    if (tables.runtime().sums_whole) reduce(at.gradients, home, summed);
+    if (tables.runtime().sums_whole) reduce(w.home, summed);
   }
   return {whole.lanes.lanes(),
           divided.lanes.lanes(),
