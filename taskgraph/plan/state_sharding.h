@@ -25,7 +25,8 @@ struct StateSharding {
   };
   Kind kind = Kind::None;
   /// So many copies divide the state; other groups of as many hold it again (hybrid sharding). 0: all copies.
-  /// Where it does not divide the number of copies, the largest divisor below it.
+  /// Where it does not divide the number of copies, the largest divisor below it. Where several stages of a
+  /// pipeline hold a weight (a tied embedding), all copies of each of them.
   std::int32_t group = 0;
   /// zero3: weights that forward gathered are kept for backward, and not gathered again.
   bool keep_gathered = false;
