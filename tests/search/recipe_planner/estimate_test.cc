@@ -80,6 +80,20 @@ TEST(RecipeEstimate, LearnsMemoryOfKeptGatheredWeightsApart) {
   EXPECT_EQ(estimate.memory_over_bound(again), before);
 }
 
+// What was simulated on one mesh tells the memory of others on which a device does the same.
+TEST(RecipeEstimate, KnowsMemoryOfMeshesWithTheSameWork) {
+  RecipeEstimate estimate;
+  EstimateClass seen, alike, other;
+  alike.mesh = 1;
+  other.mesh = 2, other.work = 1;
+  EXPECT_FALSE(estimate.knows_memory(seen));
+  for (int i = 0; i < 20; ++i) estimate.learn_memory(seen, 0.5, 1);
+  EXPECT_TRUE(estimate.knows_memory(seen));
+  EXPECT_TRUE(estimate.knows_memory(alike));
+  EXPECT_THAT(estimate.memory_over_bound(alike), DoubleNear(2, 0.1));
+  EXPECT_FALSE(estimate.knows_memory(other));
+}
+
 struct WalkCase {
   OperatorGraph graph;
   Topology topology;
