@@ -51,14 +51,14 @@ std::vector<AlikeWeights> alike_weights(const PlacesByWeight& places, const Stat
     const LayoutId home = tables.plans().home(at.needed);
     const LayoutId state =
         sharding.any() ? tables.plans().divided_home(home, at.gradients, sharding.group) : home;
-    const DataType type = tables.graph().tensor(weight).type;
+    const AlikeWeights one{home, state, at.gradients, tables.graph().tensor(weight).type, 1};
     const auto known = std::ranges::find_if(all, [&](const AlikeWeights& w) {
-      return w.home == home && w.state == state && w.gradients == at.gradients && w.type == type;
+      return w.home == one.home && w.state == one.state && w.gradients == one.gradients && w.type == one.type;
     });
     if (known != all.end()) {
       ++known->count;
     } else {
-      all.push_back({home, state, at.gradients, type, 1});
+      all.push_back(one);
     }
   }
   return all;
