@@ -79,9 +79,12 @@ RecipeScorer::Verdict RecipeScorer::score(RatedRecipe& rated,
   evaluator.set_pipeline(std::move(options.pipeline), std::move(options.recompute));
   std::vector<DeviceMemory> peaks;
   const BoundStrategy strategy = evaluator.contents().bind(made.strategy);
-  const std::size_t passes = limit ? evaluator.folded_tasks(strategy) * static_cast<std::size_t>(microbatches)
-                                   : evaluator.folded_tasks_of_few(strategy);
-  if (passes > kMostPasses) return Verdict::TooLarge;
+  // Most plans have no more on all their devices, and whether these are alike need not be known.
+  const auto all = static_cast<std::size_t>(microbatches);
+  if (tasks_of_passes(strategy) * all > kMostPasses &&
+      (limit ? evaluator.folded_tasks(strategy) * all : evaluator.folded_tasks_of_few(strategy)) >
+          kMostPasses)
+    return Verdict::TooLarge;
   Nanoseconds at_least = 0;
   std::optional<Evaluation> evaluation;
   try {
