@@ -145,11 +145,18 @@ struct PlannedPipeline {
   PlannedPipeline(OperatorGraph model, PlanOptions plan, Strategy made);
 };
 
+/// The planner found no plan that fits, or none in its time.
+class NoPlanFound : public InputError {
+ public:
+  using InputError::InputError;
+};
+
 /// One way to plan a pipeline without searching.
 struct Planner {
   std::string_view name, summary;
-  /// Throws InputError when there is no plan, Interrupted when the user ended it before there was one, and
-  /// OutOfTime when the thread's deadline (sim/base/deadline.h) passed before.
+  /// Throws InputError when there is no plan (NoPlanFound where time or memory is why), Interrupted when the
+  /// user ended it before there was one, and OutOfTime when the thread's deadline (sim/base/deadline.h)
+  /// passed before.
   PlannedPipeline (*propose)(const PlanRequest& request);
 };
 

@@ -237,7 +237,7 @@ PlannedPipeline propose_alpa(const PlanRequest& request) {
         "such pipeline of the model on {} fits into memory; try another number of devices, or more "
         "--layers",
         settings.schedule, counted(static_cast<std::int64_t>(request.topology().num_devices()), "device")));
-  throw InputError("alpa: no pipeline of the model fits into memory; try more devices or --layers");
+  throw NoPlanFound("alpa: no pipeline of the model fits into memory; try more devices or --layers");
 }
 
 }  // namespace pipesim

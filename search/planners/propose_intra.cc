@@ -62,7 +62,7 @@ PlannedPipeline propose_intra(const PlanRequest& request) {
     return planned;
   }
   request.status("");
-  throw InputError(fmt::format(
+  throw NoPlanFound(fmt::format(
       "intra: no choice of splits was found to fit into memory: weights, their state and what backward needs "
       "take {} or more of the {} that a device has for plans, and buffers come on top; try --state-sharding, "
       "--recompute, more microbatches, {}or a pipeline",

@@ -13,7 +13,8 @@ namespace {
 using ::testing::HasSubstr;
 using RecipeSearchJson = nlohmann::json;
 
-Outcome search_recipes(const std::vector<std::string>& more, const std::string& batch = "16") {
+Outcome search_recipes(const std::vector<std::string>& more, const std::string& batch = "16",
+                       const std::string& algorithm = "recipes") {
   std::vector<std::string> args{
       "search",
       "--model",
@@ -23,7 +24,7 @@ Outcome search_recipes(const std::vector<std::string>& more, const std::string& 
       "--batch",
       batch,
       "--algorithm",
-      "recipes"};
+      algorithm};
   args.insert(args.end(), more.begin(), more.end());
   return pipesim_run(args);
 }
@@ -62,6 +63,37 @@ std::string left_with_megabytes(std::int64_t number) {
   constexpr std::int64_t kMegabyte = 1'000'000;
   return std::to_string(make_topology("dgx-a100").usable_memory(DeviceId(0)).value - number * kMegabyte) +
          " B";
+}
+
+// Splits alone need 13 MB or more on each device; the best recipe computes again what backward needs.
+TEST(RecipeSearch, StandsInForAPlannerThatFindsNoPlan) {
+  const std::string margin = left_with_megabytes(10);
+  const Outcome outcome = search_recipes({"--memory-margin", margin, "--json"}, "16", "intra");
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.err,
+              testing::AllOf(HasSubstr("pipesim: intra: no choice of splits was found to fit into memory"),
+                             HasSubstr("\npipesim: recipes stand in for intra, which has no answer\n")));
+  const RecipeSearchJson json = RecipeSearchJson::parse(outcome.out);
+  EXPECT_EQ(json["best"], "recipes");
+  EXPECT_EQ(json["stands_in"], "recipes stand in for intra, which has no answer");
+  const Outcome asked = search_recipes({"--memory-margin", margin, "--json"});
+  ASSERT_EQ(asked.status, 0) << asked.err;
+  EXPECT_EQ(json["recipe"], RecipeSearchJson::parse(asked.out)["recipe"]);
+  EXPECT_FALSE(RecipeSearchJson::parse(asked.out).contains("stands_in"));
+}
+
+// A mesh is for splits alone, and without --seconds nothing is cut short.
+TEST(RecipeSearch, StandsInForNothingThatItDoesNotChoose) {
+  const std::string margin = left_with_megabytes(10);
+  for (const std::vector<std::string>& more :
+       {std::vector<std::string>{"--mesh", "2x4"}, {"--seconds", "0"}}) {
+    std::vector<std::string> options{"--memory-margin", margin};
+    options.insert(options.end(), more.begin(), more.end());
+    const Outcome outcome = search_recipes(options, "16", "intra");
+    EXPECT_NE(outcome.status, 0);
+    EXPECT_THAT(outcome.err, testing::StartsWith("pipesim: intra: no choice of splits"));
+    EXPECT_THAT(outcome.err, testing::Not(HasSubstr("stand in")));
+  }
 }
 
 TEST(RecipeSearch, SaysWhatCannotBe) {

@@ -151,11 +151,13 @@ Runtime runtime_of_plan(const PlannerRun& run, const Recipe* recipe) {
 
 PlannedPipeline propose_in_time(const PlanRequest& request, const PlannerRun& run, const Deadline& until) {
   const KeepTo keep(until);
+  const double had = until.left();
   try {
     return propose(request, run);
   } catch (const OutOfTime&) {
-    throw InputError(fmt::format("{}: no plan was found in the {} s of --seconds; allow more",
-                                 run.planner.name, run.seconds));
+    throw NoPlanFound(
+        fmt::format("{}: no plan was found in the {:.1f} s that it had of the {} s of --seconds; allow more",
+                    run.planner.name, had, run.seconds));
   }
 }
 

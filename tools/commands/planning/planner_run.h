@@ -30,6 +30,7 @@ struct PlannerRun {
   bool by_recipes = false;               ///< recipes are ranked
   bool runtime_is_asked = false;         ///< by --runtime
   Runtime base_runtime = {};             ///< the runtime before recipes say what overlaps
+  std::string stands_in_because = {};    ///< a sentence where recipes stand in for another planner
   [[nodiscard]] std::string algorithm() const { return std::string(planner.name); }
 };
 
@@ -47,7 +48,7 @@ Runtime runtime_of_plan(const PlannerRun& run, const Recipe* recipe);
 /// `run` must outlive it.
 PlanRequest request_of(const PlannerRun& run, const CostModel& costs);
 
-/// The planner's answer. InputError when there is none by then.
+/// The planner's answer. NoPlanFound when there is none by then.
 PlannedPipeline propose_in_time(const PlanRequest& request, const PlannerRun& run, const Deadline& until);
 
 }  // namespace pipesim

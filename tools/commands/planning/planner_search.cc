@@ -24,6 +24,7 @@
 #include "tools/cli/table.h"
 #include "tools/commands/options/plan_output.h"
 #include "tools/commands/options/planner_options.h"
+#include "tools/commands/options/search_options.h"
 #include "tools/commands/options/shared_options.h"
 #include "tools/commands/planning/framework_table.h"
 #include "tools/commands/planning/planner_run.h"
@@ -232,15 +233,17 @@ std::string bound_text(const OperatorGraph& graph, const CostModel& costs, const
   return far.empty() ? "" : fmt::format("  {}\n", far);
 }
 
-// A part is left for the frameworks' own rankings.
-Deadline planning_time(const SearchTime& time, bool compares) {
-  constexpr double kShareOfPlanning = 0.7;
+// A part is left for what is ranked after the planner: each framework's recipes, or those that stand in.
+Deadline planning_time(const SearchTime& time, double share) {
   const Deadline whole = time.search();
-  return compares && time.limited() ? whole.within(kShareOfPlanning * whole.left()) : whole;
+  return share < 1 && time.limited() ? whole.within(share * whole.left()) : whole;
 }
 
-// Of several processes, the first tells what they have found.
-int plan_and_report(const PlannerRun& run, SearchTime time, PeerProcesses* peers, Streams& streams) {
+// Of several processes, the first tells what they have found. The planner has this share of the time, and
+// less where each framework's recipes are ranked after it.
+int plan_and_report(const PlannerRun& run, SearchTime time, double share, PeerProcesses* peers,
+                    Streams& streams) {
+  constexpr double kShareBeforeFrameworks = 0.7;
   constexpr double kShareOfReport = 0.15;
   time.keep_for_report(kShareOfReport * run.seconds);
   const Topology& topology = run.topology;
@@ -263,7 +266,8 @@ int plan_and_report(const PlannerRun& run, SearchTime time, PeerProcesses* peers
     request.observer = &*watch;
   }
   const bool compares = compares_frameworks(run) && peers == nullptr;
-  const PlannedPipeline planned = propose_in_time(request, run, planning_time(time, compares));
+  const PlannedPipeline planned =
+      propose_in_time(request, run, planning_time(time, compares ? kShareBeforeFrameworks : share));
   line.reset();
   if (peers != nullptr && peers->rank() > 0) return 0;
   const double planned_s = std::chrono::duration<double>(Clock::now() - began).count();
@@ -330,6 +334,7 @@ int plan_and_report(const PlannerRun& run, SearchTime time, PeerProcesses* peers
     if (run.planner.searches) json["threads"] = run.of_auto.threads;
     json["planner_devices"] = planned.devices;
     if (!planned.note.empty()) json["note"] = planned.note;
+    if (!run.stands_in_because.empty()) json["stands_in"] = run.stands_in_because;
     if (planned.proven) json["proven_optimal"] = *planned.proven;
     if (!profile.empty()) json["profile_note"] = profile;
     json.update(json_of(reliance));
@@ -351,6 +356,7 @@ int plan_and_report(const PlannerRun& run, SearchTime time, PeerProcesses* peers
     if (planned.recipes) streams.out << to_text(*planned.recipes) << "\n";
     if (planned.objective) streams.out << fmt::format("  {}, says the planner\n", planned.objective->text);
     if (!planned.note.empty()) streams.out << fmt::format("  {}\n", planned.note);
+    if (!run.stands_in_because.empty()) streams.out << fmt::format("  {}\n", run.stands_in_because);
     if (!profile.empty()) streams.out << fmt::format("  {}\n", profile);
     streams.out << "\nsimulated\n"
                 << far << (reason ? why_lines(*reason) : "") << to_text(report, topology) << to_text(reliance)
@@ -378,7 +384,39 @@ int plan_together(const Arguments& a, Streams& streams) {
   const bool first = peers->rank() == 0;
   const Arguments unlimited = a.with("seconds", "0");
   return plan_and_report(planner_run_of(first ? unlimited : unlimited.with("search-log", "")), SearchTime(0),
-                         peers.get(), first ? streams : quiet);
+                         1, peers.get(), first ? streams : quiet);
+}
+
+// What recipes are asked for where they stand in for a planner; nothing where an option asks for what they
+// choose themselves.
+std::optional<Arguments> asked_of_recipes(const Arguments& a) {
+  Arguments asked = a.with("algorithm", "recipes");
+  try {
+    check_search_options(asked);
+  } catch (const UsageError&) {
+    return std::nullopt;
+  }
+  return asked;
+}
+
+// Where a planner finds no plan of a model that has recipes, the best recipe of the time that is left is the
+// answer.
+int plan_alone(const Arguments& a, const SearchTime& time, Streams& streams) {
+  constexpr double kShareBeforeRecipes = 0.5;
+  const PlannerRun run = planner_run_of(a);
+  std::optional<Arguments> recipes;
+  if (time.limited() && !run.by_recipes && has_recipes(run.graph)) recipes = asked_of_recipes(a);
+  if (!recipes) return plan_and_report(run, time, 1, nullptr, streams);
+  std::string why;
+  try {
+    return plan_and_report(run, time, kShareBeforeRecipes, nullptr, streams);
+  } catch (const NoPlanFound& none) {
+    why = none.what();
+  }
+  PlannerRun stand_in = planner_run_of(*recipes);
+  stand_in.stands_in_because = fmt::format("recipes stand in for {}, which has no answer", run.planner.name);
+  streams.err << fmt::format("pipesim: {}\npipesim: {}\n", why, stand_in.stands_in_because);
+  return plan_and_report(stand_in, time, 1, nullptr, streams);
 }
 
 }  // namespace
@@ -387,8 +425,7 @@ int run_planner(const Arguments& a, Streams& streams) {
   const SearchTime time(search_budget_of(a).seconds);  // of reading the model and the topology as well
   try {
     if (a.has("stage-costs") && !a.has("model") && !a.given("set")) return report_stage_costs(a, streams);
-    if (processes_of_launcher() == 1 || streams.caller != nullptr)
-      return plan_and_report(planner_run_of(a), time, nullptr, streams);
+    if (processes_of_launcher() == 1 || streams.caller != nullptr) return plan_alone(a, time, streams);
     return plan_together(a, streams);
   } catch (const OutOfTime&) {
     if (streams.caller != nullptr && streams.caller->stop_requested()) return kInterruptedStatus;
