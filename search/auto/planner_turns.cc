@@ -21,7 +21,7 @@ constexpr double kPlannersEndBehind = 0.75, kIntraEndBehind = 0.8;
 constexpr double kSharesOfPlanner = 2, kSharesAsAsked = 4;
 // Until when recipes are ranked, where all else is asked too and where it is not, and the longest time for
 // it.
-constexpr double kRecipesEnd = 0.6, kRecipesAloneEnd = 0.85;
+constexpr double kRecipesEnd = 0.6, kRecipesAloneEnd = 1;
 constexpr double kLongestRanking = 600;  // seconds
 constexpr std::size_t kManyOperators = 50'000;
 // Until when those go on that had too little time, where the model is too large for a search over splits.

@@ -53,20 +53,20 @@ std::string help_for(const RecipeFilter& filter) {
         "recipes: time was up; of {} recipes {} were simulated, none of which fits into memory; {} are left; "
         "allow more --seconds",
         all, with_separators(ranking.simulated()), with_separators(ranking.left)));
-  const std::string usable = pretty(ranking.usable);
   if (ranking.rated.empty() && ranking.leanest)
     throw InputError(
         fmt::format("recipes: none of {} recipes fits into memory: each needs at least {} on a device, of "
                     "which {} are for plans; {} needs least{}",
-                    all, pretty(ranking.leanest->bound.memory), usable, ranking.leanest->recipe.str(),
-                    help_for(request.settings.recipes)));
+                    all, pretty(ranking.leanest->bound.memory), pretty(ranking.leanest->usable),
+                    ranking.leanest->recipe.str(), help_for(request.settings.recipes)));
   if (ranking.rated.empty())
     throw InputError(fmt::format("recipes: none of {} recipes is possible for this model", all));
-  const RatedRecipe& nearest = *std::ranges::min_element(ranking.rated, {}, &RatedRecipe::peak);
+  const RatedRecipe& nearest = *std::ranges::min_element(ranking.rated, {}, &RatedRecipe::share);
   throw InputError(fmt::format(
-      "recipes: none of {} recipes fits into memory; the nearest, {}, needs {} on a device, of which {} are "
-      "for plans{}",
-      all, nearest.recipe.str(), pretty(nearest.peak), usable, help_for(request.settings.recipes)));
+      "recipes: none of {} recipes fits into memory; the nearest, {}, needs {} on a device, {:.2f} times "
+      "what "
+      "plans may use there{}",
+      all, nearest.recipe.str(), pretty(nearest.peak), nearest.share, help_for(request.settings.recipes)));
 }
 
 std::string note_of_ranking(const RecipeRanking& ranking, double within, bool interrupted) {

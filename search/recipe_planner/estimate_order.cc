@@ -31,7 +31,7 @@ std::uint8_t samples_class(const Recipe& mesh, bool between_nodes) {
 // What hardly fits by its estimate may still do so; the less likely, the later it is tried. `known`: a recipe
 // like it took that much.
 double slowed_by_memory(double share, bool known, bool one_fits) {
-  constexpr double kKnown = 0.2, kWithoutPlan = 3, kElse = 1.5;
+  constexpr double kKnown = 0.2, kWithoutPlan = 3, kElse = 5;
   if (share <= 1) return 1;
   return 1 + (known ? kKnown : 0) + (known || !one_fits ? kWithoutPlan : kElse) * (share - 1);
 }

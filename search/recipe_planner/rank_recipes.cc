@@ -44,8 +44,6 @@ class RecipeRanker {
     // Simulations take longer on more devices, and bounds of a mesh, which are of one copy, do not.
     constexpr std::size_t kDevices = 2'048;
     walked_at_once_ = std::max<std::size_t>(1, request.costs.topology().num_devices() / kDevices);
-    for (std::size_t d = 0; d < request.costs.topology().num_devices(); ++d)
-      ranking_.usable = std::max(ranking_.usable, request.costs.topology().usable_memory(DeviceId(d)));
   }
 
   RecipeRanking rank() {
@@ -394,8 +392,9 @@ class RecipeRanker {
     }
   }
 
-  [[nodiscard]] float share_of_usable(Bytes memory) const {
-    return static_cast<float>(static_cast<double>(memory.value) / static_cast<double>(ranking_.usable.value));
+  [[nodiscard]] static float share_of(Bytes memory, Bytes usable) {
+    return static_cast<float>(static_cast<double>(memory.value) /
+                              static_cast<double>(std::max<std::int64_t>(1, usable.value)));
   }
 
   // Bounds every recipe of a mesh, and tells of those that may fit.
@@ -403,11 +402,12 @@ class RecipeRanker {
   void bound_recipes(std::uint32_t number, Each each) {
     least_share_ = std::numeric_limits<double>::infinity();
     bounder_.bound_recipes(number, [&](OpenRecipe c, Bytes memory) {
-      c.memory = share_of_usable(memory);
+      const Bytes usable = bounder_.usable_of(c);
+      c.memory = share_of(memory, usable);
       least_share_ = std::min<double>(least_share_, c.memory);
       if (!ranking_.leanest || memory < ranking_.leanest->bound.memory)
-        ranking_.leanest = BoundedRecipe{bounder_.recipe_of(c), {c.bound, memory}};
-      if (memory > ranking_.usable) {
+        ranking_.leanest = BoundedRecipe{bounder_.recipe_of(c), {c.bound, memory}, usable};
+      if (memory > usable) {
         ++ranking_.too_large;
       } else {
         each(c);
@@ -606,7 +606,8 @@ class RecipeRanker {
     if (s.verdict == RecipeScorer::Verdict::TooSlow && s.limit) order_.learn_time(s.candidate, *s.limit);
     if (s.verdict != RecipeScorer::Verdict::Rated && s.verdict != RecipeScorer::Verdict::Open) return;
     order_.learn_time(s.candidate, s.rated.evaluation.time);
-    order_.learn_memory(s.candidate, share_of_usable(s.rated.bound.memory), s.rated.share);
+    order_.learn_memory(s.candidate, share_of(s.rated.bound.memory, bounder_.usable_of(s.candidate)),
+                        s.rated.share);
     if (s.verdict != RecipeScorer::Verdict::Open) return;
     OpenRecipe after = s.candidate;
     after.known = OpenRecipe::Known::OfFew, after.bound = s.rated.bound.time;

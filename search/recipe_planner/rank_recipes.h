@@ -51,11 +51,11 @@ struct RatedRecipe {
 struct BoundedRecipe {
   Recipe recipe;
   RecipeBound bound;
+  Bytes usable;  ///< the largest peak that fits on a device that is in the recipe's communicators
 };
 
 /// The answer, so far.
 struct RecipeRanking {
-  Bytes usable;                             ///< of the device whose plans may take most memory
   std::int64_t recipes = 0;                 ///< all
   std::int64_t bounded = 0;                 ///< of these
   std::int64_t too_large = 0;               ///< by their bound of memory

@@ -5,7 +5,14 @@
 namespace pipesim {
 
 RecipeBounder::RecipeBounder(const RankingRequest& request, const RecipeSpace& space, WorkerThreads& threads)
-    : request_(request), space_(space), parts_(request.model), meshes_(request, parts_, threads) {}
+    : request_(request), space_(space), parts_(request.model), meshes_(request, parts_, threads) {
+  const Topology& topology = request.costs.topology();
+  for (std::int32_t communicators = 0; communicators <= kMostLeastCommunicators; ++communicators) {
+    Bytes& most = usable_.emplace_back();
+    for (std::size_t d = 0; d < topology.num_devices(); ++d)
+      most = std::max(most, topology.usable_memory(DeviceId(d), communicators));
+  }
+}
 
 bool RecipeBounder::takes(const Recipe& mesh) {
   if (!request_.takes_batch) return true;
@@ -114,6 +121,12 @@ Recipe RecipeBounder::recipe_of(const OpenRecipe& c) const {
 
 const PipelineChoice& RecipeBounder::pipeline_of(const OpenRecipe& c) const {
   return space_.pipelines(space_.meshes()[c.mesh])[c.pipeline];
+}
+
+Bytes RecipeBounder::usable_of(const OpenRecipe& c) const {
+  const Recipe& mesh = space_.meshes()[c.mesh];
+  const StageDivision& division = space_.divisions(mesh.pipeline)[pipeline_of(c).division];
+  return usable_[static_cast<std::size_t>(least_communicators(mesh, division))];
 }
 
 std::shared_ptr<SizedRecipeModel> RecipeBounder::sized(const OpenRecipe& c) {

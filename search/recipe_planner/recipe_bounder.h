@@ -61,6 +61,9 @@ class RecipeBounder {
 
   [[nodiscard]] Recipe recipe_of(const OpenRecipe& recipe) const;
   [[nodiscard]] const PipelineChoice& pipeline_of(const OpenRecipe& recipe) const;
+  /// The largest peak that fits on any device that is in as many communicators as those of the recipe are, at
+  /// least.
+  [[nodiscard]] Bytes usable_of(const OpenRecipe& recipe) const;
   /// The model that a recipe is simulated on. InputError where its tensors are too large.
   std::shared_ptr<SizedRecipeModel> sized(const OpenRecipe& recipe);
 
@@ -91,6 +94,7 @@ class RecipeBounder {
   const RecipeSpace& space_;
   ModelParts parts_;
   MeasuredMeshes meshes_;
+  std::vector<Bytes> usable_;                       // by the number of communicators
   std::map<std::int64_t, bool> takes_batch_;        // by batch
   std::map<std::uint32_t, MeasuredMesh> measured_;  // by mesh
   std::map<TrafficKey, MeshTraffic> traffic_;

@@ -18,6 +18,12 @@ struct RecipeBound {
   bool operator==(const RecipeBound&) const = default;
 };
 
+/// The communicators that every device is in, at least: of the copies whose gradients are added up and of
+/// what sends between stages; where each stage has layers also of its tensor-parallel group, of the parts of
+/// a sequence, and with sp of all that have the weights of norms.
+inline constexpr std::int32_t kMostLeastCommunicators = 5;
+std::int32_t least_communicators(const Recipe& mesh, const StageDivision& division);
+
 /// Permanent bytes of parts under a sharding, with so many times the copies, see least_permanent(); and what
 /// layers of a class keep of gathered weights, see least_gathered().
 struct PermanentBytes {

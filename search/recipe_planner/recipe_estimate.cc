@@ -106,7 +106,7 @@ double RecipeEstimate::time_over_bound(const EstimateClass& of, OpenRecipe::Know
 }
 
 double RecipeEstimate::memory_over_bound(const EstimateClass& of) const {
-  constexpr double kPrior = 0.03;
+  constexpr double kPrior = 0.035;
   return std::exp(memory_.expected(classes_of_memory(of), kPrior));
 }
 

@@ -114,6 +114,7 @@ class SimulatedPick {
     if (!space.has(mesh, pipeline, recompute, sharding)) sharding = {};
     sharding.keep_gathered = sharding.gathers_to_use() && rng.below(2) == 0;
     recipe = space.recipe(mesh, pipeline, recompute, sharding);
+    communicators = least_communicators(mesh, division);
     microbatches = space.microbatches(mesh);
     graph_.emplace(make_zoo_model(c.model + ",batch=" + std::to_string(recipe.data * recipe.microbatch)));
     const RecipeModel model(*graph_);
@@ -177,13 +178,17 @@ class SimulatedPick {
     std::vector<DeviceMemory> peaks;
     const Evaluation evaluation = evaluator.score(evaluator.contents().bind(made.strategy), peaks);
     Bytes most;
-    for (const DeviceMemory& peak : peaks) most = std::max(most, peak.peak);
+    for (const DeviceMemory& peak : peaks) {
+      most = std::max(most, peak.peak);
+      EXPECT_GE(peak.communicators, communicators) << recipe.str();
+    }
     return {evaluation.time, most};
   }
 
   Recipe recipe;
   std::int64_t microbatches = 0;
   RecipeBound bound;
+  std::int32_t communicators = 0;  // of every device, at least
 
  private:
   const BoundCase& case_;
