@@ -1,0 +1,110 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "search/recipe_planner/open_recipes.h"
+#include "search/recipe_planner/rank_recipes.h"
+#include "search/recipe_planner/recipe_bounder.h"
+#include "search/recipe_planner/recipe_scorer.h"
+#include "search/recipe_planner/space/recipe_space.h"
+#include "search/worker_threads.h"
+
+namespace pipesim {
+
+/// A recipe that is simulated: of few microbatches first, and of all only where the bound that these give is
+/// still among the least.
+struct RecipeTrial {
+  OpenRecipe candidate;
+  RatedRecipe rated;
+  std::shared_ptr<SizedRecipeModel> sized;
+  std::optional<Nanoseconds> limit;  ///< all microbatches, until it is found to take as long
+  bool done = false;
+  double seconds = 0;  ///< that it would take with all microbatches, about
+  RecipeScorer::Verdict verdict = RecipeScorer::Verdict::Open;
+};
+
+/// The candidate of a trial that stays open, with the bound and the memory that few microbatches tell.
+OpenRecipe bounded_by_few(const RecipeTrial& trial);
+
+/// Bounds and simulates recipes for a ranking, and keeps what is known of it so far: what was counted, and
+/// the best. Which recipes come first is for others to say. For one thread at a time.
+class RecipeTrials {
+ public:
+  /// Recipes that are simulated at the same time, at most.
+  static constexpr std::size_t kMostAtATime = 4;
+  using GoOn = std::function<bool(const RankingProgress&)>;
+
+  /// Both must outlive it.
+  RecipeTrials(const RankingRequest& request, const GoOn& go_on);
+
+  [[nodiscard]] const RankingRequest& request() const { return request_; }
+  [[nodiscard]] const RecipeSpace& space() const { return space_; }
+  [[nodiscard]] RecipeBounder& bounder() { return bounder_; }
+  [[nodiscard]] RecipeRanking& ranking() { return ranking_; }
+  [[nodiscard]] const RecipeRanking& ranking() const { return ranking_; }
+
+  /// Asks. Throws OutOfTime when the thread's deadline has passed.
+  bool may_go_on();
+  /// Nobody has said that it may not go on.
+  [[nodiscard]] bool goes_on() const { return goes_on_; }
+  /// Of the thread's deadline; infinity without one.
+  [[nodiscard]] static double seconds_left();
+
+  /// The fastest that fits; null: none was found.
+  [[nodiscard]] const RatedRecipe* best() const { return best_; }
+  /// Its time (ns); the largest number where there is none.
+  [[nodiscard]] Nanoseconds best_time() const;
+  [[nodiscard]] bool may_be_best(Nanoseconds bound) const { return best_ == nullptr || bound < best_time(); }
+  /// No bound from here on is of interest: it is no less than the best, or by so little that nobody wants to
+  /// know (RankingRequest::within).
+  [[nodiscard]] Nanoseconds bound_of_interest() const;
+
+  /// Whether all recipes of the mesh are bounded, one by one or together.
+  [[nodiscard]] bool is_bounded(std::uint32_t mesh) const { return is_bounded_[mesh]; }
+  void note_bounded(std::uint32_t mesh);
+  void note_impossible(std::uint32_t mesh);
+  /// Bounds every recipe of a measured mesh, and tells of those that may fit. Returns the least share of
+  /// what plans may use that any of them needs.
+  double bound_recipes(std::uint32_t mesh, const std::function<void(const OpenRecipe&)>& each);
+  /// Closer bounds of the same kind for all of them, which need the same kind.
+  void bound_closer(std::span<OpenRecipe> recipes);
+
+  /// Nothing where its tensors would be too large. OutOfTime may leave it undone.
+  std::optional<RecipeTrial> trial_of(const OpenRecipe& recipe);
+  /// What it needs at least of what plans may use.
+  [[nodiscard]] double bounded_share(const RecipeTrial& trial) const;
+  /// Simulates all at the same time, and tells of each that has a verdict. At OutOfTime it hands back the
+  /// others before it passes that on.
+  void simulate(std::vector<RecipeTrial>& all, const std::function<void(RecipeTrial&)>& concluded,
+                const std::function<void(const OpenRecipe&)>& put_back);
+  /// Those whose task graphs are too large for this machine.
+  [[nodiscard]] const std::vector<OpenRecipe>& unsimulated() const { return unsimulated_; }
+
+ private:
+  void run(std::vector<RecipeTrial>& all);
+  [[nodiscard]] bool is_own(std::size_t number) const;
+  void share(std::vector<RecipeTrial>& all) const;
+  void conclude(RecipeTrial& trial);
+
+  const RankingRequest& request_;
+  const GoOn& go_on_;
+  RecipeSpace space_;
+  WorkerThreads threads_;
+  RecipeBounder bounder_;
+  std::vector<RecipeScorer> scorers_;  // by thread
+  SimulationMemory memory_;
+  std::vector<bool> is_bounded_;  // by mesh
+  std::vector<OpenRecipe> unsimulated_;
+  RecipeRanking ranking_;
+  const RatedRecipe* best_ = nullptr;
+  std::size_t best_number_ = 0;
+  bool goes_on_ = true;
+};
+
+}  // namespace pipesim
