@@ -16,10 +16,8 @@ constexpr std::size_t kMeshesAtATime = 16, kMeshesATurn = 16, kMeshesAStep = 6, 
 }  // namespace
 
 LikelyRecipes::LikelyRecipes(RecipeTrials& trials)
-    : trials_(trials), order_(trials.space(), [&trials](std::uint32_t mesh) {
-        return cost_of_simulating(trials.request().model.graph(),
-                                  trials.space().microbatches(trials.space().meshes()[mesh]));
-      }) {
+    : trials_(trials),
+      order_(trials.space(), [&trials](std::uint32_t mesh) { return trials.cost_of(mesh); }) {
   // Simulations take longer on more devices, and bounds of a mesh, which are of one copy, do not.
   constexpr std::size_t kDevices = 2'048;
   walked_at_once_ = std::max<std::size_t>(1, trials.request().costs.topology().num_devices() / kDevices);

@@ -85,7 +85,8 @@ struct RecipeRanking {
 /// The progress of a ranking.
 struct RankingProgress {
   std::int64_t bounded = 0, recipes = 0, simulated = 0;
-  Nanoseconds best = 0;  ///< 0: none yet
+  Nanoseconds best = 0;     ///< 0: none yet
+  double cost_of_best = 0;  ///< of simulating it, see cost_of_simulating()
 };
 
 /// Bounds all recipes, and simulates those that might be the fastest that fits, the least bound first, until

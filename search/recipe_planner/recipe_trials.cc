@@ -44,8 +44,12 @@ RecipeTrials::RecipeTrials(const RankingRequest& request, const GoOn& go_on)
 
 bool RecipeTrials::may_go_on() {
   stop_if_late();
-  goes_on_ = go_on_({ranking_.bounded, ranking_.recipes, ranking_.simulated(),
-                     best_ != nullptr ? best_->evaluation.time : 0});
+  RankingProgress now{ranking_.bounded, ranking_.recipes, ranking_.simulated()};
+  if (best_ != nullptr) {
+    now.best = best_->evaluation.time;
+    now.cost_of_best = cost_of_best_;
+  }
+  goes_on_ = go_on_(now);
   return goes_on_;
 }
 
@@ -61,6 +65,10 @@ Nanoseconds RecipeTrials::best_time() const {
 Nanoseconds RecipeTrials::bound_of_interest() const {
   if (best_ == nullptr) return best_time();
   return static_cast<Nanoseconds>(std::ceil(static_cast<double>(best_time()) * (1 - request_.within)));
+}
+
+double RecipeTrials::cost_of(std::uint32_t mesh) const {
+  return cost_of_simulating(request_.model.graph(), space_.microbatches(space_.meshes()[mesh]));
 }
 
 void RecipeTrials::note_bounded(std::uint32_t mesh) {
@@ -182,6 +190,7 @@ void RecipeTrials::conclude(RecipeTrial& trial) {
   if (trial.verdict == RecipeScorer::Verdict::TooSlow) ++ranking_.too_slow;
   if (trial.verdict != RecipeScorer::Verdict::Rated) return;
   const bool better = trial.rated.evaluation.feasible() && trial.rated.evaluation.time < best_time();
+  if (better) cost_of_best_ = cost_of(trial.candidate.mesh);
   best_number_ = better ? ranking_.rated.size() : best_number_;
   ranking_.rated.push_back(std::move(trial.rated));
   if (best_ != nullptr || better) best_ = &ranking_.rated[best_number_];

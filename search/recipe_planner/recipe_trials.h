@@ -65,6 +65,9 @@ class RecipeTrials {
   /// know (RankingRequest::within).
   [[nodiscard]] Nanoseconds bound_of_interest() const;
 
+  /// Of simulating a recipe of the mesh, see cost_of_simulating().
+  [[nodiscard]] double cost_of(std::uint32_t mesh) const;
+
   /// Whether all recipes of the mesh are bounded, one by one or together.
   [[nodiscard]] bool is_bounded(std::uint32_t mesh) const { return is_bounded_[mesh]; }
   void note_bounded(std::uint32_t mesh);
@@ -104,6 +107,7 @@ class RecipeTrials {
   RecipeRanking ranking_;
   const RatedRecipe* best_ = nullptr;
   std::size_t best_number_ = 0;
+  double cost_of_best_ = 0;
   bool goes_on_ = true;
 };
 

@@ -18,6 +18,9 @@
 namespace pipesim {
 namespace {
 
+// Several recipes are simulated to improve one.
+bool can_refine(double cost_of_simulating) { return cost_of_simulating <= 1; }
+
 // A model of one shape.
 struct ShapedModel {
   OperatorGraph graph;
@@ -200,7 +203,7 @@ class RecipeRefiner {
     const ShapedModel& of = shaped(recipe);
     if (of.model.illegal(recipe)) return Outcome::NotPossible;
     const std::int64_t microbatches = request_.samples / of.shape.batch;
-    if (cost_of_simulating(of.graph, microbatches) > 1) return Outcome::NotPossible;
+    if (!can_refine(cost_of_simulating(of.graph, microbatches))) return Outcome::NotPossible;
     PlanOptions options = request_.options;
     options.microbatches = static_cast<std::int32_t>(microbatches);
     RatedRecipe rated{recipe, {}, {}, {}};
@@ -287,20 +290,18 @@ void refine_ranking(const RankingRequest& request, RecipeRanking& ranking,
 
 RecipeRanking rank_and_refine(const RankingRequest& request,
                               const std::function<bool(const RankingProgress&)>& go_on) {
-  const Deadline* whole = deadline_kept();
+  constexpr double kShareOfRanking = 0.85;
   const bool refines = request.filter.rules().allows && request.within == 0 && request.peers == nullptr;
   if (!refines) return rank_recipes(request, go_on);
   bool goes_on = true;
   const auto heeded = [&](const RankingProgress& now) { return goes_on = goes_on && go_on(now); };
-  RecipeRanking ranking;
-  if (whole != nullptr && whole->limited()) {
-    constexpr double kShareOfRanking = 0.85;
-    const Deadline part = whole->within(kShareOfRanking * whole->left());
-    const KeepTo keep(part);
-    ranking = rank_recipes(request, heeded);
-  } else {
-    ranking = rank_recipes(request, heeded);
-  }
+  // Where simulating the best once takes too long to try others like it, the ranking has all of the time.
+  const Deadline* whole = deadline_kept();
+  const bool limited = whole != nullptr && whole->limited();
+  const Deadline part = limited ? whole->within(kShareOfRanking * whole->left()) : Deadline();
+  RecipeRanking ranking = rank_recipes(request, [&](const RankingProgress& now) {
+    return heeded(now) && !(now.best > 0 && can_refine(now.cost_of_best) && part.passed());
+  });
   if (goes_on) refine_ranking(request, ranking, heeded);
   return ranking;
 }

@@ -313,7 +313,7 @@ std::string Recipe::str() const {
   if (reduction) parts.push_back(fmt::format("reduce={}", pipesim::name_of(*reduction)));
   if (tensor_overlap) parts.emplace_back(*tensor_overlap ? "tp-overlap" : "tp-overlap=never");
   if (!schedule.empty()) parts.push_back("schedule=" + schedule);
-  if (order != Recipe().order) {
+  if (order != kUsualOrder) {
     std::vector<std::string_view> names;
     for (const MeshAxis axis : order) names.push_back(name_of(axis));
     parts.push_back(fmt::format("order={}", fmt::join(names, "-")));

@@ -20,6 +20,9 @@ enum class MeshAxis : std::uint8_t { Tensor, Context, Expert, Data, Pipeline };
 constexpr std::size_t kMeshAxes = 5;
 /// "tp", "cp", "ep", "dp", "pp".
 std::string_view name_of(MeshAxis axis);
+/// Which devices are neighbours where a recipe does not say: the first axis has the closest.
+inline constexpr std::array<MeshAxis, kMeshAxes> kUsualOrder{
+    MeshAxis::Tensor, MeshAxis::Context, MeshAxis::Expert, MeshAxis::Data, MeshAxis::Pipeline};
 
 /// How a model divides the sequence of a sample.
 struct SequenceDivision {
@@ -71,8 +74,7 @@ struct Recipe {
   std::optional<bool> tensor_overlap;
   std::string schedule;  ///< "": 1f1b, or interleaved where there are chunks
   /// Which devices are neighbours: the first axis has the closest. A permutation of all five.
-  std::array<MeshAxis, kMeshAxes> order{MeshAxis::Tensor, MeshAxis::Context, MeshAxis::Expert, MeshAxis::Data,
-                                        MeshAxis::Pipeline};
+  std::array<MeshAxis, kMeshAxes> order = kUsualOrder;
   /// Layers on the first and on the last group of devices; nothing: as many as on the others.
   std::optional<std::int64_t> first, last;
   /// layers: on each group of devices; empty: as `first` and `last` say.

@@ -88,14 +88,14 @@ void refuse_deepspeed_pipeline(const FrameworkPlan& plan, RuleCheck& check) {
 }
 
 void refuse_deepspeed_order(const FrameworkPlan& plan, RuleCheck& check) {
-  if (plan.recipe.order == Recipe().order) return;
+  if (plan.recipe.order == kUsualOrder) return;
   Recipe usual = plan.recipe;
-  usual.order = Recipe().order;
+  usual.order = kUsualOrder;
   if (order_text(plan.recipe) == order_text(usual)) return;
   check.refuse([&] {
     return Refusal{"order=" + order_text(plan.recipe),
                    "tensor and sequence parallel ranks are neighbours, and stages the most distant",
-                   amend_recipe([](Recipe& recipe) { recipe.order = Recipe().order; })};
+                   amend_recipe([](Recipe& recipe) { recipe.order = kUsualOrder; })};
   });
 }
 
@@ -265,11 +265,8 @@ std::string deepspeed_launch(const FrameworkPlan& plan) {
 }
 
 void check_deepspeed_recipe(const FrameworkPlan& plan, RuleCheck& check) {
-  refuse_deepspeed_definition(plan, check);
-  refuse_deepspeed_pipeline(plan, check);
-  refuse_deepspeed_order(plan, check);
-  refuse_deepspeed_splits(plan, check);
-  refuse_deepspeed_sharding(plan, check);
+  check.check(plan, {refuse_deepspeed_definition, refuse_deepspeed_pipeline, refuse_deepspeed_order,
+                     refuse_deepspeed_splits, refuse_deepspeed_sharding});
 }
 
 void check_deepspeed_model(const FrameworkPlan& /*plan*/, RuleCheck& /*check*/) {}

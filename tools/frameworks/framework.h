@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -34,6 +35,14 @@ class RuleCheck {
   void refuse(const Make& make) {
     passed_ = false;
     if (tells_) refusals_.push_back(make());
+  }
+  using Rule = void (*)(const FrameworkPlan& plan, RuleCheck& check);
+  /// By one rule after the other; where refusals are not told, until one refuses.
+  void check(const FrameworkPlan& plan, std::initializer_list<Rule> rules) {
+    for (const Rule rule : rules) {
+      if (!tells_ && !passed_) return;
+      rule(plan, *this);
+    }
   }
   [[nodiscard]] bool passed() const { return passed_; }
   Refusals take() && { return std::move(refusals_); }

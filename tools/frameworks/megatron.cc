@@ -34,9 +34,9 @@ void refuse_megatron_schedule(const FrameworkPlan& plan, RuleCheck& check) {
 }
 
 void refuse_megatron_order(const FrameworkPlan& plan, RuleCheck& check) {
-  if (plan.recipe.order == Recipe().order) return;
+  if (plan.recipe.order == kUsualOrder) return;
   Recipe usual = plan.recipe, pipeline_first = plan.recipe;
-  usual.order = Recipe().order;
+  usual.order = kUsualOrder;
   pipeline_first.order = {MeshAxis::Tensor, MeshAxis::Context, MeshAxis::Expert, MeshAxis::Pipeline,
                           MeshAxis::Data};
   const std::string order = order_text(plan.recipe);
@@ -44,7 +44,7 @@ void refuse_megatron_order(const FrameworkPlan& plan, RuleCheck& check) {
   check.refuse([&] {
     return Refusal{"order=" + order,
                    "ranks are in the order tp-cp-ep-dp-pp, or tp-cp-ep-pp-dp with --use-tp-pp-dp-mapping",
-                   amend_recipe([](Recipe& recipe) { recipe.order = Recipe().order; })};
+                   amend_recipe([](Recipe& recipe) { recipe.order = kUsualOrder; })};
   });
 }
 
@@ -231,7 +231,7 @@ void write_megatron_parallelism(const FrameworkPlan& plan, MegatronWriter& w) {
     w.add("--expert-tensor-parallel-size", r.expert_tensor_degree());
   }
   Recipe usual = r;
-  usual.order = Recipe().order;
+  usual.order = kUsualOrder;
   if (order_text(r) != order_text(usual)) w.flag("--use-tp-pp-dp-mapping");
   if (r.tensor_overlap.value_or(false) && r.sequence_parallel) w.flag("--tp-comm-overlap");
 }
@@ -319,15 +319,9 @@ std::string megatron_launch(const FrameworkPlan& plan) {
 }
 
 void check_megatron_recipe(const FrameworkPlan& plan, RuleCheck& check) {
-  refuse_megatron_schedule(plan, check);
-  refuse_megatron_order(plan, check);
-  refuse_megatron_context(plan, check);
-  refuse_megatron_sharding(plan, check);
-  refuse_megatron_overlap(plan, check);
-  refuse_megatron_experts(plan, check);
-  refuse_megatron_recompute(plan, check);
-  refuse_megatron_groups(plan, check);
-  refuse_megatron_stages(plan, check);
+  check.check(plan, {refuse_megatron_schedule, refuse_megatron_order, refuse_megatron_context,
+                     refuse_megatron_sharding, refuse_megatron_overlap, refuse_megatron_experts,
+                     refuse_megatron_recompute, refuse_megatron_groups, refuse_megatron_stages});
 }
 
 }  // namespace

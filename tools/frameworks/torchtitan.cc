@@ -73,7 +73,7 @@ void refuse_torchtitan_schedule(const FrameworkPlan& plan, RuleCheck& check) {
   const Recipe& r = plan.recipe;
   if (r.pipeline == 1) return;
   const ScheduleKind& kind = schedule_kind(r.schedule_name());
-  const auto change = amend_recipe([](Recipe& recipe) { recipe.schedule.clear(); });
+  const auto change = [](FrameworkPlan& changed) { changed.recipe.schedule.clear(); };
   if (kind.weights != WeightChange::AfterIteration)
     check.refuse([&] {
       return Refusal{"schedule=" + r.schedule_name(), "weights change once an iteration", change};
@@ -91,7 +91,7 @@ void refuse_torchtitan_schedule(const FrameworkPlan& plan, RuleCheck& check) {
     });
   if (kind.name != kDualPipeV) return;
   // The stages stay where they are.
-  const auto one_by_one = amend_recipe([](Recipe& recipe) { recipe.schedule = kZeroBubbleV; });
+  const auto one_by_one = [](FrameworkPlan& changed) { changed.recipe.schedule = kZeroBubbleV; };
   if (r.expert == 1)
     check.refuse([&] {
       return Refusal{fmt::format("schedule={} without ep", kDualPipeV),
@@ -107,13 +107,13 @@ void refuse_torchtitan_schedule(const FrameworkPlan& plan, RuleCheck& check) {
 }
 
 void refuse_torchtitan_order(const FrameworkPlan& plan, RuleCheck& check) {
-  if (plan.recipe.order == Recipe().order) return;
+  if (plan.recipe.order == kUsualOrder) return;
   Recipe usual = plan.recipe;
-  usual.order = Recipe().order;
+  usual.order = kUsualOrder;
   if (order_text(plan.recipe) == order_text(usual)) return;
   check.refuse([&] {
     return Refusal{"order=" + order_text(plan.recipe), "its mesh has the order tp-cp-ep-dp-pp",
-                   amend_recipe([](Recipe& recipe) { recipe.order = Recipe().order; })};
+                   amend_recipe([](Recipe& recipe) { recipe.order = kUsualOrder; })};
   });
 }
 
@@ -426,11 +426,8 @@ const char* torchtitan_schedule_name(const Recipe& recipe) {
 bool takes_steps(const Recipe& recipe) { return recipe.pipeline > 1 && recipe.schedule != kDualPipeV; }
 
 void check_torchtitan_recipe(const FrameworkPlan& plan, RuleCheck& check) {
-  refuse_torchtitan_schedule(plan, check);
-  refuse_torchtitan_order(plan, check);
-  refuse_torchtitan_sharding(plan, check);
-  refuse_torchtitan_splits(plan, check);
-  refuse_torchtitan_version(plan, check);
+  check.check(plan, {refuse_torchtitan_schedule, refuse_torchtitan_order, refuse_torchtitan_sharding,
+                     refuse_torchtitan_splits, refuse_torchtitan_version});
 }
 
 }  // namespace
