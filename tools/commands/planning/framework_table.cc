@@ -56,7 +56,9 @@ std::optional<RatedRecipe> best_of_ranked(const OpenRun& open, const RecipeRanki
 FrameworkRow row_of_ranked(const PlannerRun& run, const Framework& framework, const RecipeRanking& ranked) {
   FrameworkRow row{framework, std::nullopt, ""};
   try {
-    row.best = best_of_ranked(open_run(run, framework), ranked);
+    const OpenRun open = open_run(run, framework);
+    row.runtime = open.runtime.name;
+    row.best = best_of_ranked(open, ranked);
     if (row.best) row.note = "best of those that were ranked";
   } catch (const InputError& error) {
     row.note = error.what();
@@ -129,7 +131,7 @@ std::vector<FrameworkRow> framework_rows(const PlannerRun& run, const RecipeRank
   return rows;
 }
 
-std::string to_text(const std::vector<FrameworkRow>& rows, Nanoseconds best) {
+std::string to_text(const std::vector<FrameworkRow>& rows, Nanoseconds best, const std::string& runtime) {
   constexpr double kPercent = 100;
   Table table({{"framework"},
                {"iteration", Align::Right},
@@ -147,15 +149,25 @@ std::string to_text(const std::vector<FrameworkRow>& rows, Nanoseconds best) {
                fmt::format("{}{:.1f} %", more >= 0 ? "+" : "-", std::abs(more)), pretty(row.best->peak),
                row.note, row.best->recipe.str()});
   }
-  return "the best that frameworks run; --for NAME looks for one of them alone\n" + table.str(2);
+  std::string text = "the best that frameworks run; --for NAME looks for one of them alone\n" + table.str(2);
+  for (const FrameworkRow& row : rows) {
+    if (row.best && row.runtime != runtime)
+      text += fmt::format("  {} is timed under the runtime {}, the best of all under {}\n",
+                          row.framework.name, row.runtime, runtime);
+  }
+  return text;
 }
 
 nlohmann::ordered_json json_of(const std::vector<FrameworkRow>& rows, Nanoseconds best) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const FrameworkRow& row : rows) {
-    nlohmann::ordered_json json{{"framework", row.framework.name}, {"recipe", nullptr},
-                                {"iteration_time_s", nullptr},     {"above_best", nullptr},
-                                {"peak_memory_bytes", nullptr},    {"note", row.note}};
+    nlohmann::ordered_json json{{"framework", row.framework.name},
+                                {"recipe", nullptr},
+                                {"iteration_time_s", nullptr},
+                                {"above_best", nullptr},
+                                {"peak_memory_bytes", nullptr},
+                                {"runtime", row.runtime},
+                                {"note", row.note}};
     if (row.best) {
       json["recipe"] = row.best->recipe.str();
       json["iteration_time_s"] = to_seconds(row.best->evaluation.time).value;

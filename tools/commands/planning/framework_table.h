@@ -16,18 +16,20 @@ struct FrameworkRow {
   const Framework& framework;
   std::optional<RatedRecipe> best;  ///< none was found, or none fits
   std::string note;                 ///< "proven", "best found in 2.1 s", or why there is none
+  std::string runtime = {};         ///< that times its plans
 };
 
 /// Whether the best plan of each framework is worth telling beside that of pipesim itself: the model is a
 /// decoder, its hosts can be launched, and no framework was asked for.
 bool compares_frameworks(const PlannerRun& run);
 
-/// Ranks the recipes of each framework, each in an equal share of the time that is left of the thread's
-/// deadline, or 10 s without one. Where that finds none that fits, those that were ranked already are tried.
+/// The best of the ranked recipes that each framework runs, as it runs them; then ranks the recipes of each,
+/// in equal shares of the time that is left of the thread's deadline, or in 10 s without one.
 std::vector<FrameworkRow> framework_rows(const PlannerRun& run, const RecipeRanking& ranked);
 
-/// A table of their times, memory and distances to the best of all.
-std::string to_text(const std::vector<FrameworkRow>& rows, Nanoseconds best);
+/// A table of their times, memory and distances to the best of all, which took `best` under a runtime of this
+/// name.
+std::string to_text(const std::vector<FrameworkRow>& rows, Nanoseconds best, const std::string& runtime);
 nlohmann::ordered_json json_of(const std::vector<FrameworkRow>& rows, Nanoseconds best);
 
 }  // namespace pipesim

@@ -244,7 +244,7 @@ Deadline planning_time(const SearchTime& time, double share) {
 int plan_and_report(const PlannerRun& run, SearchTime time, double share, PeerProcesses* peers,
                     Streams& streams) {
   constexpr double kShareBeforeFrameworks = 0.7;
-  constexpr double kShareOfReport = 0.15;
+  constexpr double kShareOfReport = 0.1;
   time.keep_for_report(kShareOfReport * run.seconds);
   const Topology& topology = run.topology;
   const std::string algorithm = run.algorithm();
@@ -365,7 +365,7 @@ int plan_and_report(const PlannerRun& run, SearchTime time, double share, PeerPr
                         ? to_text(*pipeline) + "\n" + memory_table(report.memory_of_stages, topology) + "\n"
                         : "")
                 << configs_text(graph, strategy, kConfigs, plan.options.pipeline)
-                << (rows.empty() ? "" : "\n" + to_text(rows, report.iteration_time));
+                << (rows.empty() ? "" : "\n" + to_text(rows, report.iteration_time, plan.runtime.name));
   }
   if (!report.infeasible) return 0;
   streams.err << "pipesim: the plan does not fit: " << *report.infeasible << hints_text(hints) << "\n";
