@@ -16,7 +16,7 @@
 #include "search/pipelines/listed_stages.h"
 #include "search/pipelines/pipelined_strategy.h"
 #include "search/planners/pipedream.h"
-#include "search/recipe_planner/rank_recipes.h"
+#include "search/recipe_planner/recipe_ranking.h"
 #include "search/search_observer.h"
 #include "sim/base/errors.h"
 

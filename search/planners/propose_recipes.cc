@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "search/planners/planner.h"
+#include "search/recipe_planner/rank_recipes.h"
 #include "search/recipe_planner/refine_recipe.h"
 #include "search/recipes/expand_recipe.h"
 #include "search/stopwatch.h"
@@ -49,10 +50,10 @@ std::string help_for(const RecipeFilter& filter) {
                     "allow more --seconds, or narrow them with --only and --not",
                     with_separators(ranking.bounded), all));
   if (!ranking.proven())
-    throw InputError(fmt::format(
-        "recipes: time was up; of {} recipes {} were simulated, none of which fits into memory; {} are left; "
-        "allow more --seconds",
-        all, with_separators(ranking.simulated()), with_separators(ranking.left)));
+    throw InputError(
+        fmt::format("recipes: time was up; of {} recipes {} were simulated, none of which fits into "
+                    "memory; {} are left; allow more --seconds",
+                    all, with_separators(ranking.simulated()), with_separators(ranking.left)));
   if (ranking.rated.empty() && ranking.leanest)
     throw InputError(
         fmt::format("recipes: none of {} recipes fits into memory: each needs at least {} on a device, of "

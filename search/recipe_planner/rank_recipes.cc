@@ -12,6 +12,7 @@
 #include "search/recipe_planner/likely_recipes.h"
 #include "search/recipe_planner/open_recipes.h"
 #include "search/recipe_planner/recipe_trials.h"
+#include "search/stopwatch.h"
 #include "sim/base/deadline.h"
 
 namespace pipesim {
@@ -245,6 +246,16 @@ RecipeRanking rank_recipes(const RankingRequest& request,
     none.left = 1;
     return none;
   }
+}
+
+std::function<bool(const RankingProgress&)> told_as_search(ProgressCallback tell) {
+  return [tell = std::move(tell), time = Stopwatch()](const RankingProgress& now) {
+    SearchProgress told;
+    told.proposals = now.simulated;
+    told.best = now.best;
+    told.seconds = time.seconds();
+    return tell(told);
+  };
 }
 
 }  // namespace pipesim

@@ -12,7 +12,7 @@
 
 #include "search/recipe_planner/measured_meshes.h"
 #include "search/recipe_planner/open_recipes.h"
-#include "search/recipe_planner/rank_recipes.h"
+#include "search/recipe_planner/ranking_request.h"
 #include "search/recipe_planner/recipe_bounds.h"
 #include "search/recipe_planner/schedule_shape.h"
 #include "search/recipe_planner/space/recipe_space.h"

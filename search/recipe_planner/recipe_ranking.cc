@@ -1,3 +1,5 @@
+#include "search/recipe_planner/recipe_ranking.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,9 +8,6 @@
 #include <iterator>
 #include <optional>
 #include <utility>
-
-#include "search/recipe_planner/rank_recipes.h"
-#include "search/stopwatch.h"
 
 namespace pipesim {
 
@@ -39,16 +38,6 @@ std::vector<RatedRecipe> RecipeRanking::pareto_front() const {
     if (front.empty() || r.peak < front.back().peak) front.push_back(r);
   }
   return front;
-}
-
-std::function<bool(const RankingProgress&)> told_as_search(ProgressCallback tell) {
-  return [tell = std::move(tell), time = Stopwatch()](const RankingProgress& now) {
-    SearchProgress told;
-    told.proposals = now.simulated;
-    told.best = now.best;
-    told.seconds = time.seconds();
-    return tell(told);
-  };
 }
 
 std::string with_separators(std::int64_t number) {

@@ -9,7 +9,8 @@
 
 #include "search/evaluator.h"
 #include "search/recipe_planner/measuring/mesh_costs.h"
-#include "search/recipe_planner/rank_recipes.h"
+#include "search/recipe_planner/ranking_request.h"
+#include "search/recipe_planner/recipe_ranking.h"
 
 namespace pipesim {
 

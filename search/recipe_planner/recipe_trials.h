@@ -9,8 +9,9 @@
 #include <vector>
 
 #include "search/recipe_planner/open_recipes.h"
-#include "search/recipe_planner/rank_recipes.h"
+#include "search/recipe_planner/ranking_request.h"
 #include "search/recipe_planner/recipe_bounder.h"
+#include "search/recipe_planner/recipe_ranking.h"
 #include "search/recipe_planner/recipe_scorer.h"
 #include "search/recipe_planner/space/recipe_space.h"
 #include "search/worker_threads.h"

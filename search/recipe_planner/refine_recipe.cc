@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "search/recipe_planner/rank_recipes.h"
 #include "search/recipe_planner/recipe_scorer.h"
 #include "search/recipes/changed_degrees.h"
 #include "search/recipes/expand_recipe.h"

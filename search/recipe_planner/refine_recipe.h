@@ -2,7 +2,8 @@
 
 #include <functional>
 
-#include "search/recipe_planner/rank_recipes.h"
+#include "search/recipe_planner/ranking_request.h"
+#include "search/recipe_planner/recipe_ranking.h"
 
 namespace pipesim {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "search/recipe_planner/rank_recipes.h"
+#include "search/recipe_planner/recipe_ranking.h"
 #include "tools/commands/planning/planner_run.h"
 #include "tools/frameworks/framework.h"
 

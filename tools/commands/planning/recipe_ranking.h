@@ -3,7 +3,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "search/recipe_planner/rank_recipes.h"
+#include "search/recipe_planner/recipe_ranking.h"
 
 namespace pipesim {
 
