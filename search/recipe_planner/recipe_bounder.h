@@ -14,9 +14,9 @@
 #include "search/recipe_planner/open_recipes.h"
 #include "search/recipe_planner/ranking_request.h"
 #include "search/recipe_planner/recipe_bounds.h"
-#include "search/recipe_planner/schedule_shape.h"
 #include "search/recipe_planner/space/recipe_space.h"
-#include "search/recipe_planner/step_sequence.h"
+#include "search/recipe_planner/steps/schedule_shape.h"
+#include "search/recipe_planner/steps/step_sequence.h"
 #include "search/worker_threads.h"
 
 namespace pipesim {

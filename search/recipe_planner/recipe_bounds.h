@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "search/recipe_planner/measuring/mesh_costs.h"
-#include "search/recipe_planner/schedule_shape.h"
 #include "search/recipe_planner/space/recipe_space.h"
-#include "search/recipe_planner/step_sequence.h"
+#include "search/recipe_planner/steps/schedule_shape.h"
+#include "search/recipe_planner/steps/step_sequence.h"
 
 namespace pipesim {
 

@@ -1,4 +1,4 @@
-#include "search/recipe_planner/schedule_shape.h"
+#include "search/recipe_planner/steps/schedule_shape.h"
 
 #include <algorithm>
 #include <map>

@@ -1,4 +1,4 @@
-#include "search/recipe_planner/step_sequence.h"
+#include "search/recipe_planner/steps/step_sequence.h"
 
 #include <algorithm>
 #include <span>
