@@ -33,7 +33,7 @@ void MeasuredMeshes::limit_models() {
 }
 
 void MeasuredMeshes::limit_tables() {
-  constexpr Bytes kMostOfAll(500'000'000);
+  constexpr Bytes kMostOfAll(200'000'000);
   Bytes all;
   for (const auto& [key, kept] : sized_) all += kept.model->meter.bytes();
   if (all <= kMostOfAll) return;
