@@ -55,8 +55,9 @@ void PlannerTurns::ask_recipes() {
 void PlannerTurns::rank_recipes() {
   const double seconds =
       std::min(kLongestRanking, contest_.left_until(only_recipes_ ? kRecipesAloneEnd : kRecipesEnd));
+  std::string none_left;
   contest_.ask("recipes", seconds, [&](std::string& note) {
-    PlannedPipeline planned = propose_recipes(request_, contest_.progress_of("recipes"));
+    PlannedPipeline planned = ranked(none_left);
     note = planned.note;
     JointPlan plan = joint_plan(planned.graph, request_.topology(), planned.options.microbatches,
                                 planned.strategy, planned.options.pipeline);
@@ -68,6 +69,18 @@ void PlannerTurns::rank_recipes() {
     ranking_ = std::move(planned.recipes);
     return Contest::Found{std::move(plan), planned.scored, false};
   });
+  // Who asks for some recipes wants no other plan where there are none of them.
+  if (!none_left.empty() && request_.settings.recipes_are_asked) throw InputError(none_left);
+}
+
+// `none_left`: is set where conditions leave no recipe, which it throws.
+PlannedPipeline PlannerTurns::ranked(std::string& none_left) {
+  try {
+    return propose_recipes(request_, contest_.progress_of("recipes"));
+  } catch (const NoRecipeLeft& none) {
+    none_left = none.what();
+    throw;
+  }
 }
 
 bool PlannerTurns::begins_with_splits() const {

@@ -54,8 +54,10 @@ struct PlannerSettings {
   MeshAxes mesh;                              ///< intra: splits over its axes; none: any
   SearchBudget budget;                        ///< exhaustive
   RecipeFilter recipes;                       ///< recipes: those to choose among
-  int threads = 1;                            ///< recipes: that simulate
-  double within = 0;                          ///< recipes: how much better others may be, see RankingRequest
+  /// By conditions on them: where none is left, no other plan will do.
+  bool recipes_are_asked = false;
+  int threads = 1;    ///< recipes: that simulate
+  double within = 0;  ///< recipes: how much better others may be, see RankingRequest
 };
 
 /// A request for plans of a model on a topology.
@@ -147,6 +149,12 @@ struct PlannedPipeline {
 
 /// The planner found no plan that fits, or none in its time.
 class NoPlanFound : public InputError {
+ public:
+  using InputError::InputError;
+};
+
+/// Conditions leave no recipe of the model.
+class NoRecipeLeft : public InputError {
  public:
   using InputError::InputError;
 };

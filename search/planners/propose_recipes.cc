@@ -131,7 +131,7 @@ PlannedPipeline propose_recipes(const PlanRequest& request, const ProgressCallba
                              request.peers};
   RecipeRanking ranking = rank_in_sight(request, asked, progress);
   if (ranking.recipes == 0 && ranking.proven())
-    throw InputError("recipes: " + why_no_recipe(model, request.topology(), request.samples(), filter));
+    throw NoRecipeLeft("recipes: " + why_no_recipe(model, request.topology(), request.samples(), filter));
   const RatedRecipe* best = ranking.best();
   if (best == nullptr) refuse_ranking(ranking, request);
   const KeepTo keep(nullptr);  // writing down what was found takes little

@@ -96,6 +96,17 @@ TEST(RecipeSearch, StandsInForNothingThatItDoesNotChoose) {
   }
 }
 
+// Its other algorithms would find plans that nobody asked for.
+TEST(RecipeSearch, HasNoOtherPlanWhereConditionsLeaveNoRecipe) {
+  for (const std::string algorithm : {"recipes", "auto"}) {
+    const Outcome outcome = search_recipes({"--only", "mbs=2", "--seconds", "20"}, "127", algorithm);
+    EXPECT_EQ(outcome.status, 1) << algorithm;
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_THAT(outcome.err, HasSubstr("pipesim: recipes: --only mbs=2 leaves no recipe of 127 samples on 8 "
+                                       "devices; with no other condition, allowed for mbs: 1\n"));
+  }
+}
+
 TEST(RecipeSearch, SaysWhatCannotBe) {
   const auto refused = [](const std::vector<std::string>& more, const std::string& batch = "16") {
     const Outcome outcome = search_recipes(more, batch);

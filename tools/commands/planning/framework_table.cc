@@ -150,10 +150,12 @@ std::string to_text(const std::vector<FrameworkRow>& rows, Nanoseconds best, con
                row.note, row.best->recipe.str()});
   }
   std::string text = "the best that frameworks run; --for NAME looks for one of them alone\n" + table.str(2);
+  // Policies stand behind a colon, and recipes decide them.
+  const auto kind = [](const std::string& name) { return name.substr(0, name.find(':')); };
   for (const FrameworkRow& row : rows) {
-    if (row.best && row.runtime != runtime)
+    if (row.best && kind(row.runtime) != kind(runtime))
       text += fmt::format("  {} is timed under the runtime {}, the best of all under {}\n",
-                          row.framework.name, row.runtime, runtime);
+                          row.framework.name, kind(row.runtime), kind(runtime));
   }
   return text;
 }

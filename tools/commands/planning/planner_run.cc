@@ -107,6 +107,7 @@ PlannerRun planner_run_of(const Arguments& a) {
       question =
           framework_question(*framework, framework_version_of(a), model.model, samples, options, topology);
     settings.recipes = recipe_filter_of(framework, question, model.model, planner_conditions_of(a), runtime);
+    settings.recipes_are_asked = a.given("only") || a.given("not");
     if (!a.given("runtime")) runtime = with_overlap_of(std::move(runtime), settings.recipes);
     require_room_for_recipes(graph, topology, options, settings.recipes);
   }
