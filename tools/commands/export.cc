@@ -98,7 +98,7 @@ ExportRun export_run_of(const Arguments& a) {
 // Recipes that the framework runs, ranked for the time of --seconds, each as "pipesim search --for" has it.
 RecipeRanking ranked_recipes(const ExportRun& run, const FrameworkPlan& question) {
   const OpenRun open = run_of_framework(run.framework, run.version,
-                                        {.model = run.plan.model,
+                                        {.model = plan_model_kept_by(run.framework, run.plan.model),
                                          .topology = run.topology,
                                          .runtime = {},
                                          .options = run.plan.options,
@@ -132,8 +132,9 @@ std::string best_export(const ExportRun& run, const FrameworkPlan& plan) {
       "--topology {} --batch {} --for {} --recipe {} -o FILE\" writes it",
       ranking.proven() ? "" : fmt::format(", of those that {} s were enough for,", run.seconds),
       best.recipe.str(), pretty(to_seconds(best.evaluation.time)),
-      change_text(before.time, best.evaluation.time), pretty(to_seconds(before.time)), run.plan.model,
-      run.plan.topology, plan.samples, target_text(run), best.recipe.str());
+      change_text(before.time, best.evaluation.time), pretty(to_seconds(before.time)),
+      plan_model_kept_by(run.framework, run.plan.model), run.plan.topology, plan.samples, target_text(run),
+      best.recipe.str());
 }
 
 [[noreturn]] void refuse_export(const ExportRun& run, const ReadPlan& read, const Refusals& refusals) {

@@ -141,6 +141,17 @@ std::string model_kept_by(const Framework& framework, const std::string& model) 
                                         : with_settings(model, {fmt::format("kept={}", framework.kept)});
 }
 
+std::string plan_model_kept_by(const Framework& framework, std::string model) {
+  const std::string key = "kept=";
+  const std::size_t at = model.find(key);
+  if (at == std::string::npos) return model;
+  const std::size_t from = at + key.size(), end = std::min(model.find(',', from), model.size());
+  const std::string value = model.substr(from, end - from);
+  if (std::ranges::find(frameworks(), value, &Framework::kept) != frameworks().end())
+    model.replace(from, end - from, framework.kept);
+  return model;
+}
+
 std::optional<FrameworkPlan> nearest_expressible(const Framework& framework, const FrameworkPlan& plan,
                                                  const Refusals& refusals, const RecipeModel& model) {
   FrameworkPlan nearest = plan;

@@ -114,6 +114,8 @@ RecipeRules rules_of(const Framework& framework, const FrameworkPlan& plan);
 /// The text of the model that keeps what the framework keeps, where its options tell that and the text does
 /// not say otherwise.
 std::string model_kept_by(const Framework& framework, const std::string& model);
+/// The same where the text is that of a plan, which may keep what another framework keeps.
+std::string plan_model_kept_by(const Framework& framework, std::string model);
 
 /// The nearest plan that the framework can express: refusals amended, one after the other, until there is
 /// none and the recipe is legal for the model. Nothing when there is no such plan.

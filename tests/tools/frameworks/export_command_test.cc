@@ -127,6 +127,22 @@ TEST(Export, NamesTheBestRecipeOfTheFramework) {
             0);
 }
 
+// A plan for Megatron-LM says what its kernels keep; those of torchtitan keep more.
+TEST(Export, RanksWhatTheOtherFrameworkKeeps) {
+  const TemporaryFolder folder;
+  const std::string plan = folder.path("plan.json"), best = folder.path("best.json");
+  ASSERT_EQ(pipesim_run({"simulate", "--model", "llama3-8b", "--topology", "dgx-h100", "--batch", "16",
+                         "--for", "megatron", "--recipe", "tp8,dp1,sp,mbs1,zero1", "-o", plan})
+                .status,
+            0);
+  EXPECT_THAT(read_file(plan), HasSubstr("kept=megatron"));
+  const Outcome outcome =
+      pipesim_run({"export", "--plan", plan, "--to", "torchtitan", "-o", folder.path("run")});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("; the best that it runs is "), HasSubstr("kept=torch"),
+                                 testing::Not(HasSubstr("kept=megatron"))));
+}
+
 TEST(Export, NamesAnOperatorThatIsSplitOtherwise) {
   const TemporaryFolder folder;
   const std::string plan = plan_of_recipe(folder, "llama3-8b:layers=2", "tp4,dp2,mbs1");
