@@ -65,8 +65,7 @@ std::string help_for(const RecipeFilter& filter) {
   const RatedRecipe& nearest = *std::ranges::min_element(ranking.rated, {}, &RatedRecipe::share);
   throw InputError(fmt::format(
       "recipes: none of {} recipes fits into memory; the nearest, {}, needs {} on a device, {:.2f} times "
-      "what "
-      "plans may use there{}",
+      "what plans may use there{}",
       all, nearest.recipe.str(), pretty(nearest.peak), nearest.share, help_for(request.settings.recipes)));
 }
 

@@ -11,12 +11,15 @@
 
 namespace pipesim {
 
+double share_of(Bytes memory, Bytes usable) {
+  return static_cast<double>(memory.value) / static_cast<double>(std::max<std::int64_t>(1, usable.value));
+}
+
 void RatedRecipe::take_memory(const std::vector<DeviceMemory>& peaks, const Topology& topology) {
   for (std::size_t d = 0; d < peaks.size(); ++d) {
     const Bytes usable = topology.usable_memory(DeviceId(d), peaks[d].communicators);
     peak = std::max(peak, peaks[d].peak);
-    share = std::max(share, static_cast<double>(peaks[d].peak.value) /
-                                static_cast<double>(std::max<std::int64_t>(1, usable.value)));
+    share = std::max(share, share_of(peaks[d].peak, usable));
   }
 }
 

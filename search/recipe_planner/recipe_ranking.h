@@ -14,6 +14,9 @@
 
 namespace pipesim {
 
+/// Memory as a share of what plans may use of a device.
+double share_of(Bytes memory, Bytes usable);
+
 /// A recipe that was simulated.
 struct RatedRecipe {
   Recipe recipe;

@@ -15,11 +15,6 @@ namespace {
 
 constexpr std::size_t kExpectedSimulations = 256;
 
-float share_of(Bytes memory, Bytes usable) {
-  return static_cast<float>(static_cast<double>(memory.value) /
-                            static_cast<double>(std::max<std::int64_t>(1, usable.value)));
-}
-
 }  // namespace
 
 OpenRecipe bounded_by_few(const RecipeTrial& trial) {
@@ -85,8 +80,9 @@ double RecipeTrials::bound_recipes(std::uint32_t mesh, const std::function<void(
   double least_share = std::numeric_limits<double>::infinity();
   bounder_.bound_recipes(mesh, [&](OpenRecipe c, Bytes memory) {
     const Bytes usable = bounder_.usable_of(c);
-    c.memory = share_of(memory, usable);
-    least_share = std::min<double>(least_share, c.memory);
+    const double share = share_of(memory, usable);
+    c.memory = static_cast<float>(share);
+    least_share = std::min(least_share, share);
     if (!ranking_.leanest || memory < ranking_.leanest->bound.memory)
       ranking_.leanest = BoundedRecipe{bounder_.recipe_of(c), {c.bound, memory}, usable};
     if (memory > usable) {
