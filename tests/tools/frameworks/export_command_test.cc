@@ -128,7 +128,7 @@ TEST(Export, NamesTheBestRecipeOfTheFramework) {
 }
 
 // A plan for Megatron-LM says what its kernels keep; those of torchtitan keep more.
-TEST(Export, RanksWhatTheOtherFrameworkKeeps) {
+TEST(Export, NamesTheBestOfWhatTheOtherFrameworkKeeps) {
   const TemporaryFolder folder;
   const std::string plan = folder.path("plan.json"), best = folder.path("best.json");
   ASSERT_EQ(pipesim_run({"simulate", "--model", "llama3-8b", "--topology", "dgx-h100", "--batch", "16",
@@ -136,10 +136,10 @@ TEST(Export, RanksWhatTheOtherFrameworkKeeps) {
                 .status,
             0);
   EXPECT_THAT(read_file(plan), HasSubstr("kept=megatron"));
-  const Outcome outcome =
-      pipesim_run({"export", "--plan", plan, "--to", "torchtitan", "-o", folder.path("run")});
+  const Outcome outcome = pipesim_run(
+      {"export", "--plan", plan, "--to", "torchtitan", "--seconds", "600", "-o", folder.path("run")});
   EXPECT_EQ(outcome.status, 1);
-  EXPECT_THAT(outcome.err, AllOf(HasSubstr("; the best that it runs is "), HasSubstr("kept=torch"),
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("; the best that it runs"), HasSubstr("kept=torch"),
                                  testing::Not(HasSubstr("kept=megatron"))));
 }
 
