@@ -123,7 +123,7 @@ class CostModel {
 
   [[nodiscard]] Seconds analytic_time(const ShardKernel& kernel, DeviceId device) const;
   [[nodiscard]] CollectivePlan plan_of(std::vector<CollectiveAlgorithm> algorithms,
-                                       std::span<const DeviceId> group, bool blocks) const;
+                                       std::span<const DeviceId> group) const;
 
   std::shared_ptr<const Topology> with_constants_;  ///< none without constants of the cluster
   const Topology& topology_;

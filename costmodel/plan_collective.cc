@@ -353,12 +353,11 @@ void check_group(const Topology& topology, Collective kind, std::span<const Devi
 
 }  // namespace
 
-// `blocks`: the members compute nothing meanwhile.
 CollectivePlan CostModel::plan_of(std::vector<CollectiveAlgorithm> algorithms,
-                                  std::span<const DeviceId> group, bool blocks) const {
+                                  std::span<const DeviceId> group) const {
   std::vector<LaneId> compute_lanes;
   for (DeviceId device : group) {
-    if (blocks || !topology_.kind(device).overlap) compute_lanes.push_back(topology_.compute_lane(device));
+    if (!topology_.kind(device).overlap) compute_lanes.push_back(topology_.compute_lane(device));
   }
   for (CollectiveAlgorithm& algorithm : algorithms) {
     algorithm.latency = algorithm.latency * latency_factor_;
@@ -381,19 +380,18 @@ CollectivePlanner::Group& CollectivePlanner::group_of(std::span<const DeviceId> 
 
 CollectivePlan CollectivePlanner::plan_broadcast_gather(std::span<const DeviceId> group) {
   check_group(costs_.topology(), Collective::AllGather, group);
-  return costs_.plan_of({group_of(group).broadcast_gather()}, group, false);
+  return costs_.plan_of({group_of(group).broadcast_gather()}, group);
 }
 
 CollectivePlan CollectivePlanner::plan(Collective kind, std::span<const DeviceId> group) {
   check_group(costs_.topology(), kind, group);
-  const bool blocks = kind == Collective::Send && costs_.runtime().messages_block;
   std::vector<CollectiveAlgorithm> algorithms;
   if (kind == Collective::Send) {
     algorithms.push_back(send(costs_.topology(), *costs_.bundles_, group[0], group[1]));
   } else {
     algorithms = group_of(group).algorithms(kind, group.front());
   }
-  CollectivePlan plan = costs_.plan_of(std::move(algorithms), group, blocks);
+  CollectivePlan plan = costs_.plan_of(std::move(algorithms), group);
   if (const CalibratedTimes* times = costs_.times_.get())
     plan.calibrate(times->transfer_ratios(kind, group, plan), times->correction(correction_class(kind)));
   return plan;

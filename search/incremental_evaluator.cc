@@ -8,7 +8,7 @@
 namespace pipesim {
 
 bool evaluates_in_full(const PlanOptions& options, const Runtime& runtime) {
-  return runtime.has_host() || runtime.tensor_overlap || runtime.messages_block || runtime.interference > 0 ||
+  return runtime.has_host() || runtime.tensor_overlap || runtime.interference > 0 ||
          runtime.updates_together || runtime.overlap != ReductionOverlap::Always ||
          options.microbatches > 1 || options.pipeline || options.state_sharding.any() ||
          options.recompute.kind != Recompute::Kind::None || options.gathered_inputs != GatheredInputs::Keep;

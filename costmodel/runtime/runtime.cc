@@ -45,17 +45,20 @@ std::vector<RuntimePreset> all_presets() {
   const auto of_torch = [](const char* name, const HostTimes& host, bool separate_kernels, double update) {
     Runtime runtime{name, host, separate_kernels, 2, update, Always};
     runtime.interference = 0.5;
+    runtime.messages = MessageOverlap::UnlessPlain;
     return runtime;
   };
   const auto of_megatron = [](const char* name, const HostTimes& host) {
     Runtime runtime{name, host, true, 4, kUpdate, Never};
     runtime.casts_weights_once = true;
+    runtime.messages = MessageOverlap::UnlessPlain;
     return runtime;
   };
   // Its float32 gradients stand in one buffer, weight after weight, which can be all-reduced as it is.
   Runtime nanotron_runtime{"nanotron", nanotron, true, 2, kUpdate, UnlessSharded};
   nanotron_runtime.updates_together = nanotron_runtime.sums_whole = true;
   nanotron_runtime.interference = 0.5;
+  nanotron_runtime.messages = MessageOverlap::UnlessPlain;
   Runtime internevo = of_torch("internevo", megatron, true, kUpdate);
   internevo.broadcasts_weights = true;
   return {
@@ -112,6 +115,15 @@ ReductionOverlap overlap_named(const std::string& text) {
   throw InputError(fmt::format("\"{}\", allowed: always, unless-sharded, never", text));
 }
 
+MessageOverlap messages_named(const std::string& text) {
+  using enum MessageOverlap;
+  for (const auto& [name, messages] :
+       {std::pair("beside", Always), {"blocking-in-1f1b", UnlessPlain}, {"blocking", Never}}) {
+    if (text == name) return messages;
+  }
+  throw InputError(fmt::format("\"{}\", allowed: beside, blocking-in-1f1b, blocking", text));
+}
+
 const std::vector<RuntimeKey>& runtime_keys() {
   static const std::vector<RuntimeKey> keys{
       duration_key("module", &HostTimes::module),
@@ -134,7 +146,8 @@ const std::vector<RuntimeKey>& runtime_keys() {
       either_key("tensor-overlap", "never", "always", &Runtime::tensor_overlap),
       either_key("cast-weights", "each", "once", &Runtime::casts_weights_once),
       either_key("gradient-sums", "apart", "in-products", &Runtime::products_sum_gradients),
-      either_key("messages", "beside", "blocking", &Runtime::messages_block),
+      {"messages", "beside, blocking-in-1f1b or blocking",
+       [](const std::string& text, Runtime& r) { r.messages = messages_named(text); }},
       {"interference", "0 to 1",
        [](const std::string& text, Runtime& r) { r.interference = number_between(text, 0, 1); }},
       either_key("updates", "each", "together", &Runtime::updates_together),

@@ -31,6 +31,14 @@ enum class ReductionOverlap : std::uint8_t {
   Never
 };
 
+/// Where devices compute while the stages of a pipeline send tensors to each other. Else sender and receiver
+/// wait for the end of each message. Collectives run beside compute all the same.
+enum class MessageOverlap : std::uint8_t {
+  Always,
+  UnlessPlain,  ///< not under 1F1B, whose steps wait for what they send and receive (Megatron-LM, PyTorch)
+  Never
+};
+
 /// What runs a plan: a framework, and how much of it is compiled.
 struct Runtime {
   std::string name = "pipesim";  ///< reads back to an equal runtime by parse_runtime()
@@ -51,9 +59,8 @@ struct Runtime {
   /// Products add the gradients of weights to the sums in float32 themselves (Megatron-LM's
   /// gradient_accumulation_fusion), instead of writing them for a kernel that adds.
   bool products_sum_gradients = false;
-  /// A device computes nothing while it sends or receives a message: a framework waits for it (Megatron-LM
-  /// without overlap_p2p_comm). Collectives run beside compute all the same.
-  bool messages_block = false;
+  /// Of the stages of pipelines that say nothing of it themselves.
+  MessageOverlap messages = MessageOverlap::Always;
   /// The share of the time in which a collective's bytes move that compute on its devices loses where the two
   /// run beside each other: both want multiprocessors and memory. Of gathers of weights and reductions of
   /// their gradients.

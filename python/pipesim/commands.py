@@ -136,8 +136,9 @@ def simulate(
             60us), member (a time such as 60us), step (a time such as 60us), weight (a time such as 60us),
             slice (a time such as 60us), flash (1 to 4), overlap (always, unless-sharded or never),
             tensor-overlap (never or always), cast-weights (each or once), gradient-sums (apart or
-            in-products), messages (beside or blocking), interference (0 to 1), updates (each or together),
-            sharded-sums (scattered or whole), sharded-weights (gathered or broadcast), update (1 to 10).
+            in-products), messages (beside, blocking-in-1f1b or blocking), interference (0 to 1), updates
+            (each or together), sharded-sums (scattered or whole), sharded-weights (gathered or broadcast),
+            update (1 to 10).
         stages: run the data-parallel baseline as a pipeline. N: stages of about equal compute time, each
             on an equal share of the devices. LIST: for each stage DEVICES@LAST_OPERATOR, or DEVICES alone,
             such as 8@layer12.ffn_add,8. Without operators, the cuts are chosen so that the longest stage is
@@ -311,8 +312,9 @@ def search(
             60us), member (a time such as 60us), step (a time such as 60us), weight (a time such as 60us),
             slice (a time such as 60us), flash (1 to 4), overlap (always, unless-sharded or never),
             tensor-overlap (never or always), cast-weights (each or once), gradient-sums (apart or
-            in-products), messages (beside or blocking), interference (0 to 1), updates (each or together),
-            sharded-sums (scattered or whole), sharded-weights (gathered or broadcast), update (1 to 10).
+            in-products), messages (beside, blocking-in-1f1b or blocking), interference (0 to 1), updates
+            (each or together), sharded-sums (scattered or whole), sharded-weights (gathered or broadcast),
+            update (1 to 10).
         stages: stages of the pipeline: their number, or a list. gpipe: N stages of about equal compute
             time, on equal shares of the devices. Without stages it simulates every number that divides the
             devices, with schedule or with all schedules. dapple: scores and simulates these stages instead of
@@ -337,8 +339,9 @@ def search(
             schedule=1f1b. Parts: tp, cp, dp, ep, etp, pp, vpp, mbs, sp (on, off), zero, shard (a number,
             all), recompute, schedule, first and last (a number, even); and what runs beside compute: overlap
             (gather: of weights with zero1 and zero2; none), reduce (overlapped, after-steps: gradients of
-            pipelines) and tp-overlap (always, never), which are on unless a condition says otherwise. May be
-            given several times.
+            pipelines), tp-overlap (always, never) and messages (beside, blocking: between stages; none:
+            without them), which are on where the framework has them, unless a condition says otherwise. May
+            be given several times.
         not_: recipes, auto: choose among recipes without it.
         within: recipes, auto: end when no recipe can be better by more (default: 0). Of the best one's
             time. A little saves much: the last proofs take longest.
@@ -521,8 +524,9 @@ def whatif(
             60us), member (a time such as 60us), step (a time such as 60us), weight (a time such as 60us),
             slice (a time such as 60us), flash (1 to 4), overlap (always, unless-sharded or never),
             tensor-overlap (never or always), cast-weights (each or once), gradient-sums (apart or
-            in-products), messages (beside or blocking), interference (0 to 1), updates (each or together),
-            sharded-sums (scattered or whole), sharded-weights (gathered or broadcast), update (1 to 10).
+            in-products), messages (beside, blocking-in-1f1b or blocking), interference (0 to 1), updates
+            (each or together), sharded-sums (scattered or whole), sharded-weights (gathered or broadcast),
+            update (1 to 10).
         stages: run the data-parallel baseline as a pipeline. N: stages of about equal compute time, each
             on an equal share of the devices. LIST: for each stage DEVICES@LAST_OPERATOR, or DEVICES alone,
             such as 8@layer12.ffn_add,8. Without operators, the cuts are chosen so that the longest stage is
@@ -548,8 +552,9 @@ def whatif(
             schedule=1f1b. Parts: tp, cp, dp, ep, etp, pp, vpp, mbs, sp (on, off), zero, shard (a number,
             all), recompute, schedule, first and last (a number, even); and what runs beside compute: overlap
             (gather: of weights with zero1 and zero2; none), reduce (overlapped, after-steps: gradients of
-            pipelines) and tp-overlap (always, never), which are on unless a condition says otherwise. May be
-            given several times.
+            pipelines), tp-overlap (always, never) and messages (beside, blocking: between stages; none:
+            without them), which are on where the framework has them, unless a condition says otherwise. May
+            be given several times.
         not_: recipes, auto: choose among recipes without it.
         within: recipes, auto: end when no recipe can be better by more (default: 0). Of the best one's
             time. A little saves much: the last proofs take longest.
@@ -708,8 +713,9 @@ def whatif_plan(
             60us), member (a time such as 60us), step (a time such as 60us), weight (a time such as 60us),
             slice (a time such as 60us), flash (1 to 4), overlap (always, unless-sharded or never),
             tensor-overlap (never or always), cast-weights (each or once), gradient-sums (apart or
-            in-products), messages (beside or blocking), interference (0 to 1), updates (each or together),
-            sharded-sums (scattered or whole), sharded-weights (gathered or broadcast), update (1 to 10).
+            in-products), messages (beside, blocking-in-1f1b or blocking), interference (0 to 1), updates
+            (each or together), sharded-sums (scattered or whole), sharded-weights (gathered or broadcast),
+            update (1 to 10).
         stages: run the data-parallel baseline as a pipeline. N: stages of about equal compute time, each
             on an equal share of the devices. LIST: for each stage DEVICES@LAST_OPERATOR, or DEVICES alone,
             such as 8@layer12.ffn_add,8. Without operators, the cuts are chosen so that the longest stage is
@@ -848,8 +854,9 @@ def whatif_figures(
             60us), member (a time such as 60us), step (a time such as 60us), weight (a time such as 60us),
             slice (a time such as 60us), flash (1 to 4), overlap (always, unless-sharded or never),
             tensor-overlap (never or always), cast-weights (each or once), gradient-sums (apart or
-            in-products), messages (beside or blocking), interference (0 to 1), updates (each or together),
-            sharded-sums (scattered or whole), sharded-weights (gathered or broadcast), update (1 to 10).
+            in-products), messages (beside, blocking-in-1f1b or blocking), interference (0 to 1), updates
+            (each or together), sharded-sums (scattered or whole), sharded-weights (gathered or broadcast),
+            update (1 to 10).
         stages: run the data-parallel baseline as a pipeline. N: stages of about equal compute time, each
             on an equal share of the devices. LIST: for each stage DEVICES@LAST_OPERATOR, or DEVICES alone,
             such as 8@layer12.ffn_add,8. Without operators, the cuts are chosen so that the longest stage is
@@ -967,8 +974,9 @@ def compare(
             60us), member (a time such as 60us), step (a time such as 60us), weight (a time such as 60us),
             slice (a time such as 60us), flash (1 to 4), overlap (always, unless-sharded or never),
             tensor-overlap (never or always), cast-weights (each or once), gradient-sums (apart or
-            in-products), messages (beside or blocking), interference (0 to 1), updates (each or together),
-            sharded-sums (scattered or whole), sharded-weights (gathered or broadcast), update (1 to 10).
+            in-products), messages (beside, blocking-in-1f1b or blocking), interference (0 to 1), updates
+            (each or together), sharded-sums (scattered or whole), sharded-weights (gathered or broadcast),
+            update (1 to 10).
         progress: a function that is called with a Progress; it may end the call.
 
     Returns:
@@ -1135,8 +1143,9 @@ def calibrate(
             60us), member (a time such as 60us), step (a time such as 60us), weight (a time such as 60us),
             slice (a time such as 60us), flash (1 to 4), overlap (always, unless-sharded or never),
             tensor-overlap (never or always), cast-weights (each or once), gradient-sums (apart or
-            in-products), messages (beside or blocking), interference (0 to 1), updates (each or together),
-            sharded-sums (scattered or whole), sharded-weights (gathered or broadcast), update (1 to 10).
+            in-products), messages (beside, blocking-in-1f1b or blocking), interference (0 to 1), updates
+            (each or together), sharded-sums (scattered or whole), sharded-weights (gathered or broadcast),
+            update (1 to 10).
         keep_host: write the traced host's factor, too. The profiler makes the host slower, so it is left
             out otherwise. For predictions of traced steps.
         trace: write predicted and measured steps for ui.perfetto.dev.

@@ -48,6 +48,8 @@ class JointReader {
     if (const auto reduction = value.find("gradient_reduction"))
       plan.gradient_reduction = parse_gradient_reduction(reduction->string());
     plan.pipeline.schedule = value.at("schedule").string();
+    if (const auto messages = value.find("messages"))
+      plan.pipeline.messages = parse_stage_messages(messages->string());
     plan.pipeline.stage_of = stages(value.at("stage_of"), operators);
     if (const auto scheduled = value.find("scheduled")) plan.scheduled = scheduled->boolean();
     const JsonValue meshes = value.at("meshes");
@@ -171,6 +173,7 @@ JointJson json_of(const JointPlan& plan) {
   if (plan.gathered_inputs != GatheredInputs::Keep) json["gathered_inputs"] = name_of(plan.gathered_inputs);
   if (plan.gradient_reduction != GradientReduction::Overlapped)
     json["gradient_reduction"] = name_of(plan.gradient_reduction);
+  if (plan.pipeline.messages) json["messages"] = name_of(*plan.pipeline.messages);
   if (plan.sequence.parts > 1) json["parts"] = plan.sequence.parts;
   if (plan.sequence.token_groups > 0) json["token_groups"] = plan.sequence.token_groups;
   if (plan.scheduled) json["scheduled"] = true;

@@ -51,6 +51,7 @@ PlanDigest digest_of(const JointPlan& plan) {
   mixer.add(plan.sequence.parts);
   mixer.add(plan.sequence.token_groups);
   mixer.add(plan.has_pipeline() ? plan.pipeline.schedule : "");  // else the schedule decides nothing
+  mixer.add(plan.pipeline.messages ? static_cast<std::int64_t>(*plan.pipeline.messages) : -1);
   mixer.add_size(plan.pipeline.stage_of);
   for (const std::int32_t stage : plan.pipeline.stage_of) mixer.add(stage);
   mixer.add_size(plan.meshes);

@@ -18,7 +18,8 @@ inline void set_tensor(Recipe& recipe, std::int64_t parts) {
 inline void set_pipeline(Recipe& recipe, std::int64_t groups) {
   recipe.pipeline = groups;
   recipe.first.reset(), recipe.last.reset(), recipe.layers.clear();
-  if (groups == 1) recipe.chunks = 1, recipe.schedule.clear(), recipe.reduction.reset();
+  if (groups == 1)
+    recipe.chunks = 1, recipe.schedule.clear(), recipe.reduction.reset(), recipe.messages.reset();
 }
 
 }  // namespace pipesim

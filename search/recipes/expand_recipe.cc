@@ -33,7 +33,8 @@ class RecipeExpander {
     made.gathered_inputs = recipe_.gathered_inputs();
     made.gradient_reduction = recipe_.gradient_reduction();
     const std::vector<std::int32_t> stage_of = stages();
-    if (recipe_.pipeline > 1) made.pipeline = Pipeline{recipe_.schedule_name(), stage_of};
+    if (recipe_.pipeline > 1)
+      made.pipeline = Pipeline{recipe_.schedule_name(), stage_of, {}, recipe_.messages};
     made.recompute = recipe_.recomputed_layers
                          ? full_of_first(*recipe_.recomputed_layers, model_.graph(), made.pipeline)
                          : Recompute{recipe_.recompute, {}};

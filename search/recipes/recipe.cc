@@ -82,6 +82,14 @@ GradientReduction reduction_of(const WrittenPart& part) {
   }
 }
 
+StageMessages messages_of(const WrittenPart& part) {
+  try {
+    return parse_stage_messages(part.value);
+  } catch (const InputError& error) {
+    fail(part.all, error.what());
+  }
+}
+
 std::vector<std::int64_t> layers_of_groups(const WrittenPart& part) {
   std::vector<std::int64_t> layers;
   for (std::string_view left = part.value;;) {
@@ -204,6 +212,12 @@ const std::vector<PartKind>& part_kinds() {
            fail(p.all, "allowed: tp-overlap, tp-overlap=always or tp-overlap=never");
          r.tensor_overlap = p.value != "never";
        }},
+      {"messages",
+       {"messages=blocking",
+        "while stages send each other tensors, their devices compute (beside) or wait (blocking); left out, "
+        "as "
+        "--runtime says"},
+       [](const WrittenPart& p, Recipe& r) { r.messages = messages_of(p); }},
       {"schedule",
        {"schedule=1f1b", "the order of the pipeline's steps; left out, 1f1b, or interleaved with vpp"},
        [](const WrittenPart& p, Recipe& r) { r.schedule = schedule_of(p); }},
@@ -312,6 +326,7 @@ std::string Recipe::str() const {
   if (gathered) parts.push_back(fmt::format("gathered={}", pipesim::name_of(*gathered)));
   if (reduction) parts.push_back(fmt::format("reduce={}", pipesim::name_of(*reduction)));
   if (tensor_overlap) parts.emplace_back(*tensor_overlap ? "tp-overlap" : "tp-overlap=never");
+  if (messages) parts.push_back(fmt::format("messages={}", pipesim::name_of(*messages)));
   if (!schedule.empty()) parts.push_back("schedule=" + schedule);
   if (order != kUsualOrder) {
     std::vector<std::string_view> names;

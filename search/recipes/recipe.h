@@ -11,6 +11,7 @@
 #include "taskgraph/plan/gathered_inputs.h"
 #include "taskgraph/plan/gradient_reduction.h"
 #include "taskgraph/plan/recompute.h"
+#include "taskgraph/plan/stage_messages.h"
 #include "taskgraph/plan/state_sharding.h"
 
 namespace pipesim {
@@ -72,6 +73,8 @@ struct Recipe {
   /// tp-overlap: whether products hide the gathers and scattered sums of tp and sp, part by part
   /// (taskgraph/binding/product_overlap.h); nothing: as what runs the plan does.
   std::optional<bool> tensor_overlap;
+  /// messages: what devices do while stages exchange tensors; nothing: as what runs the plan does.
+  std::optional<StageMessages> messages;
   std::string schedule;  ///< "": 1f1b, or interleaved where there are chunks
   /// Which devices are neighbours: the first axis has the closest. A permutation of all five.
   std::array<MeshAxis, kMeshAxes> order = kUsualOrder;

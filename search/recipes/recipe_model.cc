@@ -284,6 +284,7 @@ std::optional<std::string> RecipeModel::illegal(const Recipe& recipe) const {
   if (recipe.recompute == Recompute::Kind::Stage && recipe.pipeline == 1)
     return "recompute=stage needs pp2 or more";
   if (!recipe.schedule.empty() && recipe.pipeline == 1) return "schedule needs pp2 or more";
+  if (recipe.messages && recipe.pipeline == 1) return "messages needs pp2 or more";
   if (auto reason = illegal_both_ways(recipe)) return reason;
   if (recipe.in_v() && recipe.chunks != 2)
     return fmt::format("schedule={} puts two stages on each group, which vpp{} does not", recipe.schedule,

@@ -96,6 +96,7 @@ class RecipeReader {
     recipe.pipeline = groups;
     recipe.chunks = stages / groups;
     if (pipeline->schedule != recipe.schedule_name()) recipe.schedule = pipeline->schedule;
+    recipe.messages = pipeline->messages;
     if (!pipeline->replicas.empty()) found.differences.emplace_back("replicas take turns");
     if (divide_layers(recipe, model_.num_layers()).layers == layers) return;
     std::int64_t first = 0, last = 0;

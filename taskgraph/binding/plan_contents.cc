@@ -90,6 +90,12 @@ PlanContents PlanContents::with(std::optional<Pipeline> pipeline, Recompute reco
   return {tables_, std::move(options), std::move(backward)};
 }
 
+bool PlanContents::messages_block() const {
+  if (!options_.pipeline) return false;
+  const StageMessages usual = usual_messages(costs().runtime().messages, options_.pipeline->schedule);
+  return options_.pipeline->messages.value_or(usual) == StageMessages::Blocking;
+}
+
 std::int32_t PlanContents::stage_of(OperatorId op) const {
   return options_.pipeline ? options_.pipeline->stage_of[op.index()] : 0;
 }

@@ -101,6 +101,8 @@ class PlanContents {
   [[nodiscard]] bool updates_together() const {
     return costs().runtime().updates_together && versions_.trained() && !versions_.several();
   }
+  /// Whether devices compute nothing while their stages send each other tensors.
+  [[nodiscard]] bool messages_block() const;
   /// Whether the weight's gradients are reduced after each microbatch, and not once for all of them.
   [[nodiscard]] bool syncs_each_microbatch(TensorId weight, const BoundStrategy& strategy) const;
   /// What the uses in one stage of a pipeline need of a weight.

@@ -84,23 +84,53 @@ void connect_operator(Dag& dag, const BoundOperator& bound, const OperatorTasks&
   }
 }
 
-/// Adds the tasks of a plan, which take a share of their time. Returns the first one; invalid if there is
-/// none. `key`: see transfer_key_high.
-template <class Dag>
-TaskId add_transfers(Dag& dag, const CommunicationPlan& plan, std::uint64_t key, double share = 1) {
-  const auto shortened = [share](Nanoseconds time) {
-    return static_cast<Nanoseconds>(std::ceil(static_cast<double>(time) * share));
-  };
-  TaskId first;
-  std::vector<LaneUse> lanes;
-  for (const PlanExpansion::Task& t : plan.expansion.tasks) {
-    std::span<const LaneUse> uses(t.lanes, t.num_lanes);
-    if (share < 1) {
-      lanes.clear();
-      for (const LaneUse use : uses) lanes.push_back({use.lane, shortened(use.hold)});
-      uses = lanes;
+/// How a transfer and compute get on with each other.
+struct BesideCompute {
+  double share = 1;     ///< of the plan's times, which products do not hide
+  bool blocks = false;  ///< devices compute nothing while they send or receive messages
+};
+
+/// What a task of a plan holds.
+class TransferLanes {
+ public:
+  explicit TransferLanes(BesideCompute beside) : beside_(beside) {}
+  [[nodiscard]] Nanoseconds shortened(Nanoseconds time) const {
+    return beside_.share < 1 ? static_cast<Nanoseconds>(std::ceil(static_cast<double>(time) * beside_.share))
+                             : time;
+  }
+  /// Valid until the next call.
+  [[nodiscard]] std::span<const LaneUse> of(const CommunicationPlan& plan, std::size_t task) {
+    const PlanExpansion::Task& t = plan.expansion.tasks[task];
+    const std::span<const LaneUse> whole(t.lanes, t.num_lanes);
+    const bool blocks = beside_.blocks && plan.tasks[task].kind == Collective::Send;
+    if (beside_.share == 1 && !blocks) return whole;
+    lanes_.clear();
+    if (blocks) {
+      for (const DeviceId device : plan.tasks[task].group)
+        lanes_.push_back({LaneId(device.value), shortened(t.duration)});
     }
-    const TaskId task = dag.add_task({key, t.key}, share < 1 ? shortened(t.duration) : t.duration, uses);
+    const std::size_t blocked = lanes_.size();
+    for (const LaneUse use : whole) {
+      // A device that cannot compute and communicate at once is among the lanes of the plan as well.
+      const auto twin = std::ranges::find(std::span(lanes_).first(blocked), use.lane, &LaneUse::lane);
+      if (twin == std::span(lanes_).first(blocked).end()) lanes_.push_back({use.lane, shortened(use.hold)});
+    }
+    return lanes_;
+  }
+
+ private:
+  BesideCompute beside_;
+  std::vector<LaneUse> lanes_;
+};
+
+/// Adds the tasks of a plan. Returns the first one; invalid if there is none. `key`: see transfer_key_high.
+template <class Dag>
+TaskId add_transfers(Dag& dag, const CommunicationPlan& plan, std::uint64_t key, BesideCompute beside = {}) {
+  TaskId first;
+  TransferLanes lanes(beside);
+  for (std::size_t i = 0; i < plan.expansion.tasks.size(); ++i) {
+    const PlanExpansion::Task& t = plan.expansion.tasks[i];
+    const TaskId task = dag.add_task({key, t.key}, lanes.shortened(t.duration), lanes.of(plan, i));
     if (!first.valid()) first = task;
   }
   return first;

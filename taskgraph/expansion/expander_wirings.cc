@@ -56,10 +56,21 @@ std::pair<std::int32_t, std::int32_t> StrategyExpander::microbatches_of(const Wi
   return {last, last + 1};
 }
 
+// Whether it carries messages between stages, during which their devices compute nothing.
+bool StrategyExpander::blocks_stages(const Wiring& wiring) const {
+  if (!contents_.messages_block() || wiring.sources.empty() || wiring.kind == TaskKind::GradientSync)
+    return false;
+  const std::int32_t stage = contents_.stage_of(wiring.sources.front().op);
+  const auto elsewhere = [&](UseRef use) { return contents_.stage_of(use.op) != stage; };
+  return std::ranges::any_of(wiring.sources, elsewhere) ||
+         std::ranges::any_of(wiring.destinations, elsewhere);
+}
+
 void StrategyExpander::add_transfers(Wiring& wiring) {
   const std::uint64_t key = transfer_key_high(wiring.kind, std::max(0, wiring.microbatch), wiring.tensor,
                                               static_cast<std::uint64_t>(wiring.ordinal));
-  wiring.first_task = pipesim::add_transfers(dag(), *wiring.plan, key, wiring.share);
+  wiring.blocks = blocks_stages(wiring);
+  wiring.first_task = pipesim::add_transfers(dag(), *wiring.plan, key, {wiring.share, wiring.blocks});
   connect_transfers(dag(), *wiring.plan, wiring.first_task);
   if (!labels_) return;
   for (const CommunicationTask& t : wiring.plan->tasks) {
@@ -115,6 +126,7 @@ Wiring& StrategyExpander::begin_wiring(TaskKind kind, TensorId tensor) {
   w.plan = nullptr;
   w.first_task = {};
   w.share = 1;
+  w.blocks = false;
   w.sources.clear();
   w.destinations.clear();
   w.source_terms.clear();

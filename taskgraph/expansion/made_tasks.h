@@ -35,8 +35,9 @@ struct Wiring {
   std::int32_t microbatch = 0;
   std::int32_t ordinal = 0;  ///< part of keys: position of its first reader among the tensor's consumers
   const CommunicationPlan* plan = nullptr;
-  TaskId first_task;  ///< of the plan's tasks; invalid if it has none
-  double share = 1;   ///< of the plan's durations: products hide the rest (Runtime::tensor_overlap)
+  TaskId first_task;    ///< of the plan's tasks; invalid if it has none
+  double share = 1;     ///< of the plan's durations: products hide the rest (Runtime::tensor_overlap)
+  bool blocks = false;  ///< devices compute nothing while they send or receive its messages
   std::vector<UseRef> sources,
       destinations;  ///< GradientSync has none: the weight's owner is updated; WeightGather has no
                      ///< sources: the weight's state

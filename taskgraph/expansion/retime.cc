@@ -48,9 +48,11 @@ bool ExpandedStrategy::retime_passes() {
 bool ExpandedStrategy::retime_transfers() {
   for (const Wiring& wiring : wirings()) {
     const std::vector<PlanExpansion::Task>& tasks = wiring.plan->expansion.tasks;
+    TransferLanes lanes({wiring.share, wiring.blocks});
     for (std::size_t i = 0; i < tasks.size(); ++i) {
-      const PlanExpansion::Task& t = tasks[i];
-      if (!graph_.dag.set_times(wiring.task(i), t.duration, {t.lanes, t.num_lanes})) return false;
+      if (!graph_.dag.set_times(wiring.task(i), lanes.shortened(tasks[i].duration),
+                                lanes.of(*wiring.plan, i)))
+        return false;
     }
   }
   return true;

@@ -35,6 +35,7 @@ class StrategyExpander {
   Wiring& begin_wiring(TaskKind kind, TensorId tensor);
   /// Adds the tasks of the wiring's plan.
   void add_transfers(Wiring& wiring);
+  [[nodiscard]] bool blocks_stages(const Wiring& wiring) const;
   /// What the wiring moves is not kept for backward.
   void stops_after_forward(std::size_t wiring) { out_.wirings_[wiring].read_in = ReadIn::Forward; }
   /// Adds the tasks of a wiring of the microbatch once more, for readers after forward. They wait for what

@@ -9,6 +9,7 @@
 
 #include "models/operator_graph.h"
 #include "taskgraph/plan/parallel_config.h"
+#include "taskgraph/plan/stage_messages.h"
 #include "taskgraph/schedules/schedule.h"
 
 namespace pipesim {
@@ -27,6 +28,8 @@ struct Pipeline {
   /// per replica, in order; no device is in two replicas. Where one device runs all stages there are no
   /// turns, but weights change as if there were.
   std::vector<std::int32_t> replicas = {};
+  /// What devices do meanwhile; nothing: as what runs the plan does (Runtime::messages).
+  std::optional<StageMessages> messages = {};
   bool operator==(const Pipeline&) const = default;
   [[nodiscard]] std::int32_t num_stages() const;
   [[nodiscard]] std::int32_t replicas_of(std::int32_t stage) const {

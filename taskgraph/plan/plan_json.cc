@@ -113,6 +113,7 @@ PlanFile PlanFile::parse(std::string_view text, const std::string& source) {
                    "schedule",
                    "stages",
                    "replicas",
+                   "messages",
                    "recompute",
                    "configs"});
   const std::int64_t version = root.at("pipesim_plan").integer(0, INT32_MAX);
@@ -177,6 +178,7 @@ std::string to_json(const Plan& plan, const OperatorGraph& graph, const Topology
   head["seed"] = plan.seed;
   const std::optional<Pipeline>& pipeline = plan.options.pipeline;
   if (pipeline) head["schedule"] = pipeline->schedule;
+  if (pipeline && pipeline->messages) head["messages"] = name_of(*pipeline->messages);
   const Recompute& recompute = plan.options.recompute;
   if (recompute.kind != Recompute::Kind::None && recompute.kind != Recompute::Kind::Listed)
     head["recompute"] = name_of(recompute.kind);

@@ -64,12 +64,23 @@ std::string member_text(const char* name, const std::vector<Json>& parts) {
 
 }  // namespace
 
+StageMessages stage_messages_of(const JsonValue& value) {
+  try {
+    return parse_stage_messages(value.string());
+  } catch (const InputError& error) {
+    value.fail(error.what());
+  }
+}
+
 std::optional<Pipeline> read_pipeline(const JsonValue& plan, const OperatorGraph& graph) {
-  const auto stages = plan.find("stages"), schedule = plan.find("schedule"), replicas = plan.find("replicas");
+  const auto stages = plan.find("stages"), schedule = plan.find("schedule"), replicas = plan.find("replicas"),
+             messages = plan.find("messages");
   if (!stages && schedule) schedule->fail("a schedule needs \"stages\"");
   if (!stages && replicas) replicas->fail("replicas that take microbatches in turn need \"stages\"");
+  if (!stages && messages) messages->fail("messages go between \"stages\"");
   if (!stages) return std::nullopt;
   Pipeline pipeline;
+  if (messages) pipeline.messages = stage_messages_of(*messages);
   if (schedule) pipeline.schedule = schedule->string();
   try {
     (void)plan_schedule(pipeline.schedule);

@@ -20,7 +20,7 @@ TEST(IncrementalEvaluator, ScoresAsInFullWhateverTheRuntime) {
   const CandidateSet candidates(graph, topology);
   for (const char* runtime :
        {"pipesim", "pipesim:updates=together", "pipesim:sharded-sums=whole,sharded-weights=broadcast",
-        "pipesim:slice=5us", "pipesim:messages=blocking", "pipesim:interference=0.5", "nanotron"}) {
+        "pipesim:slice=5us", "pipesim:interference=0.5", "nanotron"}) {
     const CostModel costs(topology, nullptr, parse_runtime(runtime));
     for (const char* sharding : {"none", "zero1"}) {
       SCOPED_TRACE(std::string(runtime) + ", " + sharding);

@@ -74,6 +74,7 @@ inline RandomPipeline random_pipeline(const OperatorGraph& graph, Rng& rng, cons
     // Not drawn: seeds keep their pipelines.
     if (pipeline.schedule == "gpipe" && made.options.microbatches % 2 == 1) pipeline.schedule = "zb-auto:2";
     if (n % 2 == groups % 2) made.options.gradient_reduction = GradientReduction::AfterSteps;
+    if (made.options.microbatches % 3 == 0) pipeline.messages = StageMessages::Blocking;
     made.options.pipeline = std::move(pipeline);
     if (!illegal(graph, made.strategy, made.options, topology)) return made;
   }

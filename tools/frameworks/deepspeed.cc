@@ -52,6 +52,11 @@ void refuse_deepspeed_pipeline(const FrameworkPlan& plan, RuleCheck& check) {
                        recipe.state_sharding = {.kind = StateSharding::Kind::Optimizer};
                      })};
     });
+  if (r.messages == StageMessages::Beside)
+    check.refuse([&] {
+      return Refusal{"messages=beside", "its pipelines wait for what they send and receive",
+                     amend_recipe([](Recipe& recipe) { recipe.messages.reset(); })};
+    });
   if (r.reduction == GradientReduction::Overlapped && !r.state_sharding.each_microbatch())
     check.refuse([&] {
       return Refusal{"reduce=overlapped", "its pipelines reduce gradients when all steps are done",

@@ -119,6 +119,23 @@ void refuse_megatron_overlap(const FrameworkPlan& plan, RuleCheck& check) {
     });
 }
 
+void refuse_megatron_messages(const FrameworkPlan& plan, RuleCheck& check) {
+  const Recipe& r = plan.recipe;
+  if (r.pipeline == 1 || !r.messages) return;
+  const auto unsaid = amend_recipe([](Recipe& recipe) { recipe.messages.reset(); });
+  if (*r.messages == StageMessages::Beside && r.chunks == 1)
+    check.refuse([&] {
+      return Refusal{"messages=beside without vpp", "its 1f1b waits for messages; interleaved stages do not",
+                     unsaid};
+    });
+  if (*r.messages == StageMessages::Blocking && r.chunks > 1 && r.pipeline == 2)
+    check.refuse([&] {
+      return Refusal{
+          fmt::format("messages=blocking with pp{},vpp{}", r.pipeline, r.chunks),
+          "--no-overlap-p2p-communication of interleaved stages needs more than 2 groups of devices", unsaid};
+    });
+}
+
 void refuse_megatron_experts(const FrameworkPlan& plan, RuleCheck& check) {
   const Recipe& r = plan.recipe;
   if (!plan.sizes.experts) return;
@@ -226,6 +243,7 @@ void write_megatron_parallelism(const FrameworkPlan& plan, MegatronWriter& w) {
     if (both) w.add("--hierarchical-context-parallel-sizes", r.ulysses, r.context / r.ulysses);
   }
   write_megatron_stages(plan, w);
+  if (r.messages == StageMessages::Blocking && r.chunks > 1) w.flag("--no-overlap-p2p-communication");
   if (plan.sizes.experts) {
     w.add("--expert-model-parallel-size", r.expert);
     w.add("--expert-tensor-parallel-size", r.expert_tensor_degree());
@@ -320,8 +338,9 @@ std::string megatron_launch(const FrameworkPlan& plan) {
 
 void check_megatron_recipe(const FrameworkPlan& plan, RuleCheck& check) {
   check.check(plan, {refuse_megatron_schedule, refuse_megatron_order, refuse_megatron_context,
-                     refuse_megatron_sharding, refuse_megatron_overlap, refuse_megatron_experts,
-                     refuse_megatron_recompute, refuse_megatron_groups, refuse_megatron_stages});
+                     refuse_megatron_sharding, refuse_megatron_overlap, refuse_megatron_messages,
+                     refuse_megatron_experts, refuse_megatron_recompute, refuse_megatron_groups,
+                     refuse_megatron_stages});
 }
 
 }  // namespace

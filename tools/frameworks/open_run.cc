@@ -85,6 +85,7 @@ RecipeFilter recipe_filter_of(const Framework* framework, const std::optional<Fr
     rules.tensor_overlap = true;
   }
   rules.local_dispatch = dispatches_locally(framework, model, runtime);
+  rules.messages = runtime.messages;
   rules.tensor_overlap = overlaps_products(conditions, rules.tensor_overlap);
   rules.reduction = reduction_of(conditions, rules.reduction);
   return RecipeFilter(std::move(conditions), std::move(rules));

@@ -69,6 +69,7 @@ class Neighbours {
     change([](Recipe& r) {
       if (r.sequence_parallel) r.tensor_overlap = true;
     });
+    change([](Recipe& r) { r.messages.reset(); });
     if (recipe_.tensor > 1) change([](Recipe& r) { r.sequence_parallel = !r.sequence_parallel; });
   }
   void change_microbatch() {

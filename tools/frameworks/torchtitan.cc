@@ -89,6 +89,14 @@ void refuse_torchtitan_schedule(const FrameworkPlan& plan, RuleCheck& check) {
                      "async tensor parallelism is for compiled modules, whose backward is one step",
                      amend_recipe([](Recipe& recipe) { recipe.tensor_overlap.reset(); })};
     });
+  const StageMessages usual = usual_messages(MessageOverlap::UnlessPlain, r.schedule_name());
+  if (r.messages.value_or(usual) != usual)
+    check.refuse([&] {
+      return Refusal{fmt::format("messages={} with schedule={}", name_of(*r.messages), r.schedule_name()),
+                     usual == StageMessages::Beside ? "its steps do not wait for what they send"
+                                                    : "steps of 1f1b wait for what they send and receive",
+                     amend_recipe([](Recipe& recipe) { recipe.messages.reset(); })};
+    });
   if (kind.name != kDualPipeV) return;
   // The stages stay where they are.
   const auto one_by_one = [](FrameworkPlan& changed) { changed.recipe.schedule = kZeroBubbleV; };

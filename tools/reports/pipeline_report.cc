@@ -34,6 +34,7 @@ class PipelineReporter {
     const PlanOptions& options = evaluator.contents().options();
     order_ = pipeline_order(configs, pipeline, options.microbatches, evaluator.topology().num_devices());
     report_.schedule = pipeline.schedule;
+    report_.messages_block = evaluator.contents().messages_block();
     report_.updates_between = evaluator.contents().versions().several();
     report_.microbatches = options.microbatches;
     report_.both_ways = schedule_kind(pipeline.schedule).both_ways;
@@ -221,9 +222,11 @@ std::string legend(const PipelineReport& report) {
 }  // namespace
 
 std::string to_text(const PipelineReport& report) {
-  std::string text = fmt::format("  pipeline {}: {}, {}, devices idle {}\n", report.schedule,
+  std::string text = fmt::format("  pipeline {}: {}, {}, {}, devices idle {}\n", report.schedule,
                                  counted(static_cast<std::int64_t>(report.stages.size()), "stage"),
-                                 counted(report.microbatches, "microbatch"), percent(report.idle));
+                                 counted(report.microbatches, "microbatch"),
+                                 report.messages_block ? "waits for messages" : "messages beside compute",
+                                 percent(report.idle));
   Table table({{"stage", Align::Right},
                {"devices", Align::Right},
                {"operators", Align::Right},
@@ -257,6 +260,7 @@ nlohmann::ordered_json json_of(const PipelineReport& report) {
   }
   return Json{{"schedule", report.schedule},
               {"microbatches", report.microbatches},
+              {"messages", name_of(report.messages_block ? StageMessages::Blocking : StageMessages::Beside)},
               {"idle", report.idle},
               {"stages", std::move(stages)}};
 }

@@ -26,6 +26,7 @@ struct StageReport {
 
 struct PipelineReport {
   std::string schedule;
+  bool messages_block = false;  ///< devices compute nothing while stages send each other tensors
   std::int32_t microbatches = 1;
   bool weights_apart = false;    ///< the schedule has steps for the gradients of weights
   bool updates_between = false;  ///< weights change while microbatches are under way

@@ -36,7 +36,8 @@ constexpr std::array kTraitNames{TraitName{RecipeTrait::Tensor, "tp"},
                                  TraitName{RecipeTrait::Last, "last"},
                                  TraitName{RecipeTrait::Gather, "overlap"},
                                  TraitName{RecipeTrait::Reduction, "reduce"},
-                                 TraitName{RecipeTrait::TensorOverlap, "tp-overlap"}};
+                                 TraitName{RecipeTrait::TensorOverlap, "tp-overlap"},
+                                 TraitName{RecipeTrait::Messages, "messages"}};
 
 std::optional<std::int64_t> whole_number(std::string_view text) {
   std::int64_t number = 0;
@@ -75,6 +76,8 @@ AllowedValues allowed_values(RecipeTrait trait) {
       return {{"overlapped", "after-steps"}};
     case RecipeTrait::TensorOverlap:
       return {{"always", "never"}};
+    case RecipeTrait::Messages:
+      return {{"beside", "blocking", "none"}};
     default:
       return {{}, 1};
   }
@@ -152,6 +155,10 @@ std::string value_of(const Recipe& recipe, RecipeTrait trait) {
                                                                          : recipe.gradient_reduction()));
     case RecipeTrait::TensorOverlap:
       return recipe.tensor_overlap.value_or(false) ? "always" : "never";
+    case RecipeTrait::Messages: {
+      const StageMessages usual = usual_messages(MessageOverlap::UnlessPlain, recipe.schedule_name());
+      return recipe.pipeline == 1 ? "none" : std::string(name_of(recipe.messages.value_or(usual)));
+    }
   }
   throw InternalError("a part of a recipe has no value");
 }

@@ -32,8 +32,9 @@ enum class RecipeTrait : std::uint8_t {
   First,             ///< layers on the first group, or "even": as many as on the others
   Last,
   Gather,  ///< "overlap": weights are gathered in the next forward ("gather"), or after the update ("none")
-  Reduction,     ///< "reduce": "overlapped" or "after-steps"; without a pipeline, overlapped
-  TensorOverlap  ///< "tp-overlap": "always" or "never"
+  Reduction,      ///< "reduce": "overlapped" or "after-steps"; without a pipeline, overlapped
+  TensorOverlap,  ///< "tp-overlap": "always" or "never"
+  Messages        ///< "beside" or "blocking", or "none" without a pipeline; 1f1b that says nothing blocks
 };
 /// "tp", "cp", …, as recipes write them.
 std::string_view name_of(RecipeTrait trait);

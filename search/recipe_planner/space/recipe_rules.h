@@ -18,6 +18,8 @@ struct RecipeRules {
   std::vector<StateSharding> shardings = plain_shardings();
   /// When gradients are reduced; nothing: as recipes do that say nothing.
   std::optional<GradientReduction> reduction;
+  /// What stages do while they send each other tensors, where recipes say nothing.
+  MessageOverlap messages = MessageOverlap::Always;
   /// Products hide transfers of tp where there is sp.
   bool tensor_overlap = false;
   /// Devices hand out their own tokens to experts (Recipe::shape()); else as the model says.

@@ -21,6 +21,7 @@ constexpr std::array kMeshTraits{
 constexpr std::array kPipelineTraits{RecipeTrait::Chunks, RecipeTrait::Schedule, RecipeTrait::First,
                                      RecipeTrait::Last};
 constexpr std::array kReductionTraits{RecipeTrait::Reduction};
+constexpr std::array kMessageTraits{RecipeTrait::Messages};
 constexpr std::array kShardingTraits{RecipeTrait::Zero, RecipeTrait::Shard, RecipeTrait::Gather};
 constexpr std::array kRecomputeTraits{RecipeTrait::Recompute};
 constexpr std::int64_t kUneven = 2;  // layers
@@ -260,14 +261,37 @@ std::vector<PipelineChoice> RecipeSpace::find_pipelines(std::int64_t groups,
       if (groups > 1 && !kind.refusal(shape).empty()) continue;
       recipe.schedule = schedule == implied ? "" : schedule;
       if (!filter_.allows(recipe, kPipelineTraits)) continue;
-      bool repeats = false;
-      for (const std::optional<GradientReduction>& reduction : reductions(groups)) {
-        found.push_back({d, recipe.schedule, kind.both_ways, reduction, repeats});
-        repeats = true;
+      for (const std::optional<StageMessages>& messages : messages_under(recipe)) {
+        bool repeats = false;
+        for (const std::optional<GradientReduction>& reduction : reductions(groups)) {
+          found.push_back({d, recipe.schedule, kind.both_ways, reduction, repeats, messages});
+          repeats = true;
+        }
       }
     }
   }
   return found;
+}
+
+// That of the rules; where a condition is on it, what the condition leaves, said unless it goes without
+// saying.
+std::vector<std::optional<StageMessages>> RecipeSpace::messages_under(const Recipe& pipeline) const {
+  if (!filter_.concerns(RecipeTrait::Messages)) return {std::nullopt};
+  std::vector<std::optional<StageMessages>> left;
+  if (pipeline.pipeline == 1) {
+    if (filter_.allows(pipeline, kMessageTraits)) left.emplace_back();
+    return left;
+  }
+  for (const StageMessages messages : {StageMessages::Beside, StageMessages::Blocking}) {
+    Recipe recipe = pipeline;
+    recipe.messages = messages;
+    if (!filter_.allows(recipe, kMessageTraits)) continue;
+    recipe.messages.reset();
+    const bool unsaid = usual_messages(filter_.rules().messages, recipe.schedule_name()) == messages &&
+                        value_of(recipe, RecipeTrait::Messages) == name_of(messages);
+    left.push_back(unsaid ? std::nullopt : std::optional(messages));
+  }
+  return left;
 }
 
 // That of the rules first; where a condition is on it, a pipeline has the other as well. Without one, what
@@ -333,6 +357,7 @@ Recipe RecipeSpace::recipe(const Recipe& mesh, const PipelineChoice& pipeline, R
   Recipe recipe = mesh;
   divisions_.at(mesh.pipeline)[pipeline.division].apply_to(recipe);
   recipe.schedule = pipeline.schedule;
+  recipe.messages = pipeline.messages;
   recipe.recompute = recompute;
   recipe.state_sharding = sharding;
   if (recipe.reduces_once()) recipe.reduction = pipeline.reduction;

@@ -25,13 +25,14 @@ struct StageDivision {
   void apply_to(Recipe& recipe) const;
 };
 
-/// A division, the order of steps, and when gradients are reduced behind or beside them.
+/// A division, the order of steps, and what runs beside them: reductions of gradients, messages.
 struct PipelineChoice {
   std::size_t division = 0;  ///< of RecipeSpace::divisions()
   std::string schedule;      ///< "": that which the number of chunks implies
   bool both_ways = false;    ///< needs another copy of the weights, and divides no state
   std::optional<GradientReduction> reduction = {};
   bool repeats = false;  ///< an earlier choice differs in the reduction alone
+  std::optional<StageMessages> messages = {};
 };
 
 /// All recipes of a model on a topology for so many samples an iteration:
@@ -45,7 +46,7 @@ struct PipelineChoice {
 ///   with zero 0 alone
 ///   recompute none, selective, full
 ///   zero 0 to 3, over all copies of a weight or over those inside a node
-///   overlap of gathers, reductions and tp as the filter's rules say, or as its conditions ask for
+///   overlap of gathers, reductions, messages and tp as the filter's rules say, or as its conditions ask for
 /// Everything else has its default, and the filter's rules allow all of it. Recipes that expand to the same
 /// plan come once: zero needs copies, and of two ways to write a division of layers the shorter one counts.
 ///
@@ -87,6 +88,7 @@ class RecipeSpace {
   void count_recipes();
   [[nodiscard]] std::int64_t count_recipes(const Recipe& mesh) const;
   [[nodiscard]] std::vector<std::optional<GradientReduction>> reductions(std::int64_t groups) const;
+  [[nodiscard]] std::vector<std::optional<StageMessages>> messages_under(const Recipe& pipeline) const;
   [[nodiscard]] std::vector<StateSharding> kinds_of_sharding() const;
   [[nodiscard]] std::vector<StageDivision> find_divisions(std::int64_t groups) const;
   [[nodiscard]] std::vector<PipelineChoice> find_pipelines(std::int64_t groups,

@@ -57,7 +57,8 @@ TEST(Runtime, NamesWhatIsAllowed) {
   EXPECT_THAT(why_refused("megatron:update=nan"), HasSubstr("from 1 to 10"));
   EXPECT_THAT(why_refused("megatron:overlap=sometimes"), HasSubstr("unless-sharded"));
   EXPECT_THAT(why_refused("megatron:gradient-sums=yes"), HasSubstr("allowed: apart, in-products"));
-  EXPECT_THAT(why_refused("megatron:messages=late"), HasSubstr("allowed: beside, blocking"));
+  EXPECT_THAT(why_refused("megatron:messages=late"),
+              HasSubstr("allowed: beside, blocking-in-1f1b, blocking"));
   EXPECT_THAT(why_refused("megatron:interference=2"), HasSubstr("from 0 to 1"));
   EXPECT_THAT(why_refused("megatron:slice=thin"), AllOf(HasSubstr("slice"), HasSubstr("thin")));
   EXPECT_THAT(why_refused("megatron:updates=late"), HasSubstr("allowed: each, together"));
@@ -146,26 +147,6 @@ TEST(Runtime, MayAddToGradientsInProducts) {
   // Written, read, added: 12 bytes for each element; in the product 8.
   EXPECT_NEAR(time("megatron") - time("megatron:gradient-sums=in-products"), 4 * elements / (2039e9 * 0.8),
               1e-9);
-}
-
-// A device sends or receives a message, or computes; collectives leave it to its work.
-TEST(Runtime, MayWaitForMessages) {
-  const Topology topology = make_topology("dgx-a100:gpus=4");
-  const std::vector<DeviceId> pair{DeviceId(1), DeviceId(2)};
-  const auto lanes = [&](std::string_view runtime, Collective kind) {
-    const CostModel costs(topology, nullptr, parse_runtime(runtime));
-    std::vector<LaneId> held;
-    for (const LaneHold& hold : costs.collective_time(kind, pair, Bytes(1'000'000)).lanes)
-      held.push_back(hold.lane);
-    return held;
-  };
-  const LaneId sender = topology.compute_lane(pair[0]), receiver = topology.compute_lane(pair[1]);
-  using testing::Contains;
-  using testing::Not;
-  EXPECT_THAT(lanes("megatron:messages=blocking", Collective::Send),
-              AllOf(Contains(sender), Contains(receiver)));
-  EXPECT_THAT(lanes("megatron", Collective::Send), Not(Contains(sender)));
-  EXPECT_THAT(lanes("megatron:messages=blocking", Collective::AllReduce), Not(Contains(sender)));
 }
 
 }  // namespace

@@ -251,6 +251,43 @@ TEST(RecipeSpace, TriesBothValuesOfOverlapThatConditionsName) {
     EXPECT_THAT(recipe, testing::HasSubstr("zero1,overlap=gather"));
 }
 
+// With a condition on messages a pipeline is tried with what the condition leaves. What goes without saying
+// is not said.
+TEST(RecipeSpace, HasMessagesThatConditionsLeave) {
+  const SpaceCase c(kLlamaOfSpace, "dgx-a100", 8);
+  const auto recipes = [&](const char* condition, MessageOverlap usual) {
+    RecipeRules rules;
+    rules.messages = usual;
+    std::vector<RecipeCondition> conditions;
+    if (*condition != 0) conditions.push_back(parse_recipe_condition(condition, false));
+    return recipes_in(RecipeSpace(c.model, c.topology, c.samples, RecipeFilter(conditions, rules)));
+  };
+  const std::set<std::string> unsaid = recipes("", MessageOverlap::UnlessPlain);
+  for (const auto usual : {MessageOverlap::Always, MessageOverlap::UnlessPlain, MessageOverlap::Never}) {
+    EXPECT_THAT(differing(recipes("", usual), unsaid), IsEmpty());
+    std::set<std::string> beside, blocking, none;
+    for (const std::string& text : unsaid) {
+      Recipe recipe = parse_recipe(text);
+      if (recipe.pipeline == 1) {
+        none.insert(text);
+        continue;
+      }
+      const bool plain = recipe.schedule_name() == "1f1b";
+      recipe.messages = StageMessages::Beside;
+      beside.insert(!plain && usual != MessageOverlap::Never ? text : recipe.str());
+      recipe.messages = StageMessages::Blocking;
+      blocking.insert(plain && usual != MessageOverlap::Always ? text : recipe.str());
+    }
+    EXPECT_FALSE(beside.empty());
+    EXPECT_THAT(differing(recipes("messages=beside", usual), beside), IsEmpty());
+    EXPECT_THAT(differing(recipes("messages=blocking", usual), blocking), IsEmpty());
+    EXPECT_THAT(differing(recipes("messages=none", usual), none), IsEmpty());
+    std::set<std::string> both = beside;
+    both.insert(blocking.begin(), blocking.end());
+    EXPECT_THAT(differing(recipes("messages=beside,blocking", usual), both), IsEmpty());
+  }
+}
+
 TEST(RecipeSpace, KeepsToRules) {
   const SpaceCase c(kMixtralOfSpace, "dgx-a100", 8);
   RecipeRules rules;
@@ -311,7 +348,7 @@ TEST(RecipeConditions, RefuseWhatTheyDoNotKnow) {
             "--only tp: allowed: a part of recipes and its values, such as tp=4,8");
   EXPECT_EQ(refusal_of_condition("tensor=4"),
             "--only tensor=4: unknown part \"tensor\", allowed: tp, cp, dp, ep, etp, pp, vpp, mbs, sp, zero, "
-            "shard, recompute, schedule, first, last, overlap, reduce, tp-overlap");
+            "shard, recompute, schedule, first, last, overlap, reduce, tp-overlap, messages");
   EXPECT_EQ(refusal_of_condition("overlap=on"),
             "--only overlap=on: found \"on\", allowed for overlap: none, gather");
   EXPECT_EQ(refusal_of_condition("zero=4"), "--only zero=4: found \"4\", allowed for zero: 0 to 3");

@@ -224,6 +224,7 @@ TEST(ExpandRecipe, SaysWhyNotAndWhatWouldBePossible) {
             "recipe \"dp8,mbs1,zero1,shard=3\": shard=3 does not divide the 8 copies of a weight (dp8); the "
             "nearest that is possible: dp8,mbs1,zero1");
   EXPECT_THAT(message(kSmallGpt, "schedule=gpipe"), HasSubstr("schedule needs pp2 or more"));
+  EXPECT_THAT(message(kSmallGpt, "messages=beside"), HasSubstr("messages needs pp2 or more"));
   EXPECT_THAT(message(kSmallGpt, "pp2,vpp2,schedule=1f1b"), HasSubstr("vpp2 needs schedule=interleaved"));
   EXPECT_EQ(message(kSmallGpt, "pp4,schedule=zb-v"),
             "recipe \"pp4,dp2,mbs1,schedule=zb-v\": pp4,schedule=zb-v makes 8 stages, which 4 layers do not "

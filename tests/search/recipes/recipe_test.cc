@@ -62,6 +62,14 @@ TEST(Recipe, ReducesGradientsBehindTheStepsOfAPipeline) {
             "recipe: \"reduce=late\": gradient reduction \"late\", allowed: overlapped, after-steps");
 }
 
+TEST(Recipe, SaysWhatDevicesDoDuringMessages) {
+  EXPECT_EQ(parse_recipe("pp2").messages, std::nullopt);
+  EXPECT_EQ(parse_recipe("pp2,messages=beside").messages, StageMessages::Beside);
+  EXPECT_EQ(parse_recipe("pp2,vpp2,messages=blocking").str(), "pp2,vpp2,messages=blocking");
+  EXPECT_EQ(refusal([] { (void)parse_recipe("pp2,messages=late"); }),
+            "recipe: \"messages=late\": messages \"late\", allowed: beside, blocking");
+}
+
 TEST(Recipe, DividesState) {
   for (const char* text : {"dp8,zero1", "dp8,mbs1,zero2,shard=4", "dp8,zero3,reshard=never,prefetch=2",
                            "dp8,zero3,weights=float32,gather=float32", "dp8,zero1,prefetch=0,overlap=gather"})
@@ -107,7 +115,7 @@ TEST(Recipe, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(
       message("tq8"),
       "recipe: \"tq8\": unknown part (did you mean \"tp\"?), allowed: tp, cp, ulysses, ring, dp, ep, etp, "
-      "pp, vpp, mbs, sp, zero, fsdp, hsdp, shard, reshard, prefetch, weights, gather, overlap, … (29 in "
+      "pp, vpp, mbs, sp, zero, fsdp, hsdp, shard, reshard, prefetch, weights, gather, overlap, … (30 in "
       "all)");
   EXPECT_EQ(message("cp2,ring=2"), "recipe: \"ring=2\": allowed: ring, without a value");
   EXPECT_EQ(message("tp0"), "recipe: \"tp0\": allowed: tp with a number from 1 to 1048576");

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "sim/simulate.h"
 #include "taskgraph/moving/communication_plan.h"
 #include "taskgraph/moving/traffic_bound.h"
 #include "tests/seeds.h"

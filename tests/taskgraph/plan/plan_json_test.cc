@@ -80,6 +80,21 @@ TEST_F(PlanJson, SaysWhatRunsThePlan) {
               testing::HasSubstr("p.json: /runtime: unknown runtime \"megatrom\" (did you mean"));
 }
 
+TEST_F(PlanJson, HoldsWhatDevicesDoDuringMessages) {
+  Plan plan = read(text(R"({"operator": "fc1", "split": [["b", 4]], "devices": "all"})"));
+  plan.options.pipeline = Pipeline{"1f1b", std::vector<std::int32_t>(graph_.operators().size(), 0)};
+  for (const auto messages : {StageMessages::Beside, StageMessages::Blocking}) {
+    plan.options.pipeline->messages = messages;
+    EXPECT_EQ(read(to_json(plan, graph_, topology_)), plan);
+  }
+  const std::string all = R"({"operator": "fc1", "split": [["b", 4]], "devices": "all"})";
+  EXPECT_EQ(message(text(all, R"("messages": "beside", )")),
+            "p.json: /messages: messages go between \"stages\"");
+  std::string late = to_json(plan, graph_, topology_);
+  late.replace(late.find("\"blocking\""), 10, "\"late\"");
+  EXPECT_EQ(message(late), "p.json: /messages: messages \"late\", allowed: beside, blocking");
+}
+
 TEST_F(PlanJson, HoldsWhenGradientsAreReduced) {
   const std::string all = R"({"operator": "fc1", "split": [["b", 4]], "devices": "all"})";
   const Plan plan = read(text(all, R"("gradient_reduction": "after-steps", )"));

@@ -121,8 +121,9 @@ std::vector<Option> recipe_condition_options(const std::string& of) {
                "Such as tp=4,8, zero=0,1, sp=on or schedule=1f1b. Parts: tp, cp, dp, ep, etp, pp, vpp, mbs, "
                "sp (on, off), zero, shard (a number, all), recompute, schedule, first and last (a number, "
                "even); and what runs beside compute: overlap (gather: of weights with zero1 and zero2; "
-               "none), reduce (overlapped, after-steps: gradients of pipelines) and tp-overlap (always, "
-               "never), which are on unless a condition says otherwise. May be given several times."},
+               "none), reduce (overlapped, after-steps: gradients of pipelines), tp-overlap (always, never) "
+               "and messages (beside, blocking: between stages; none: without them), which are on where the "
+               "framework has them, unless a condition says otherwise. May be given several times."},
           {.name = "not",
            .argument = "PART=VALUES",
            .default_value = "",

@@ -50,6 +50,8 @@ Subject subject_of_recipe(const std::string& command, const Arguments& a, std::o
   s.plan.options = plan_options_of(a, run);
   if (command == "execute" && recipe.tensor_overlap.value_or(false))
     throw UsageError("execute: tp-overlap of the recipe is simulated, not executed; allowed: other parts");
+  if (command == "execute" && recipe.messages == StageMessages::Blocking)
+    throw UsageError("execute: messages=blocking of the recipe is simulated, not executed; allowed: beside");
   s.plan.runtime = command == "execute" ? runtime : with_policies(runtime, recipe);
   require_imbalance(s.graph, s.plan.options.imbalance);
   name_origin(run, a, s);

@@ -32,7 +32,8 @@ constexpr std::array kFlagRows = std::to_array<FlagRow>({
      "--moe-expert-capacity-factor --moe-ffn-hidden-size --moe-layer-freq --moe-router-topk "
      "--moe-shared-expert-gate --moe-shared-expert-intermediate-size --moe-token-dispatcher-type "
      "--multi-latent-attention --nnodes "
-     "--no-gradient-accumulation-fusion --no-pipeline-parallel --no-position-embedding --normalization "
+     "--no-gradient-accumulation-fusion --no-overlap-p2p-communication --no-pipeline-parallel "
+     "--no-position-embedding --normalization "
      "--nproc-per-node --num-attention-heads --num-distributed-optimizer-instances --num-experts --num-gpus "
      "--num-layers --num-layers-per-virtual-pipeline-stage --num-nodes --num-query-groups "
      "--num-virtual-stages-per-pipeline-rank --optimizer --overlap-grad-reduce --overlap-param-gather "
@@ -120,8 +121,6 @@ constexpr std::array kFlagRows = std::to_array<FlagRow>({
      FlagEffect::NotModelled, "all layers multiply in the same type", ""},
     {"--overlap-param-gather-with-optimizer-step", FlagEffect::NotModelled,
      "weights are gathered when all are updated", ""},
-    {"--no-overlap-p2p-communication", FlagEffect::NotModelled, "transfers between stages run beside compute",
-     ""},
     {"--batch-p2p-comm --delay-param-gather --disable-align-grad-reduce "
      "--microbatch-group-size-per-virtual-pipeline-stage --no-align-grad-reduce --no-align-param-gather "
      "--no-batch-p2p-comm --no-delay-grad-reduce --overlap-p2p-comm-warmup-flush "

@@ -38,6 +38,7 @@ class RunReader {
     read_deepspeed_types();
     read_batch();
     read_stages();
+    read_messages();
     read_sharding();
     read_reduction();
     read_recompute();
@@ -206,6 +207,12 @@ class RunReader {
     if (given("--use-tp-pp-dp-mapping"))
       r.order = {MeshAxis::Tensor, MeshAxis::Context, MeshAxis::Expert, MeshAxis::Pipeline, MeshAxis::Data};
     if (r.context > 1 && r.ulysses <= 1) read_context();
+  }
+
+  // Stages in a row wait for their messages, whatever is given.
+  void read_messages() {
+    if (recipe().pipeline > 1 && recipe().chunks > 1 && given("--no-overlap-p2p-communication"))
+      recipe().messages = StageMessages::Blocking;
   }
 
   void read_reduction() {
