@@ -20,10 +20,11 @@ bool reader_has_left(int descriptor) {
 }
 
 // Searches build and drop large task graphs again and again. Where the allocator gave their memory back each
-// time, a fifth of a search would be the system's work to clear its pages.
+// time, a fifth of a search would be the system's work to clear its pages. Only the largest parts go back,
+// which would leave holes that nothing else fills.
 void keep_freed_memory() {
-  constexpr int kMoreAtATime = 64 << 20;
-  mallopt(M_MMAP_MAX, 0);
+  constexpr int kMoreAtATime = 64 << 20, kLargest = 32 << 20;  // glibc allows no more
+  mallopt(M_MMAP_THRESHOLD, kLargest);
   mallopt(M_TRIM_THRESHOLD, INT_MAX);
   mallopt(M_TOP_PAD, kMoreAtATime);
 }

@@ -271,8 +271,8 @@ std::vector<ShardMemory> shard_memory(const OperatorGraph& graph, const Operator
 
 Bytes BoundOperator::bytes() const {
   std::size_t sum = sizeof *this + allocated_bytes(config.degrees, config.devices, data_layout,
-                                                   gradient_layout, loads, communicators.groups);
-  if (first_alike == nullptr) sum += memory.bytes() + shard_of_device.bytes();
+                                                   gradient_layout, communicators.groups);
+  if (first_alike == nullptr) sum += loads.bytes() + memory.bytes() + shard_of_device.bytes();
   for (const PassWork* work : {&forward, &backward_input, &backward_weight}) {
     sum += allocated_bytes(work->waits, work->exchanges);
     if (first_alike == nullptr) sum += work->durations.bytes();

@@ -73,7 +73,7 @@ struct BoundOperator {
   std::vector<LayoutId>
       gradient_layout;  ///< per use: gradient (inputs, weights) or required gradient (outputs)
   PassWork forward, backward_input, backward_weight;
-  std::vector<LaneUse> loads;                ///< how long its tasks hold each lane, summed
+  SharedList<LaneUse> loads;                 ///< how long its tasks hold each lane, summed
   SharedList<ShardMemory> memory;            ///< per shard
   Communicators communicators;               ///< that its exchanges need
   SharedList<std::int32_t> shard_of_device;  ///< −1 where the device has no shard

@@ -16,7 +16,7 @@ std::size_t mixed(std::size_t h, std::int64_t value) {
 
 }  // namespace
 
-std::size_t BoundOperators::ConfigHash::operator()(const ParallelConfig& config) const noexcept {
+std::size_t BoundOperators::hash_of(const ParallelConfig& config) {
   std::size_t h = mixed(static_cast<std::size_t>(config.replicas), config.ring ? 1 : 0);
   for (const std::int32_t d : config.degrees) h = mixed(h, d);
   for (const DeviceId d : config.devices) h = mixed(h, d.value);
@@ -43,13 +43,13 @@ const BoundOperator* BoundOperators::bind(OperatorId op, const ParallelConfig& c
   {
     const Lock lock(mutex_);
     const auto found = bound.find(config);
-    if (found != bound.end()) return found->second.get();
+    if (found != bound.end()) return found->get();
   }
   std::unique_ptr<BoundOperator> made = make(op, config);
   const Lock lock(mutex_);
-  const auto [at, is_new] = bound.try_emplace(config, std::move(made));
-  if (is_new) bytes_ += at->second->bytes();
-  return at->second.get();
+  const auto [at, is_new] = bound.insert(std::move(made));
+  if (is_new) bytes_ += (*at)->bytes();
+  return at->get();
 }
 
 std::unique_ptr<BoundOperator> BoundOperators::make(OperatorId op, const ParallelConfig& config) {
@@ -68,7 +68,7 @@ std::unique_ptr<BoundOperator> BoundOperators::make(OperatorId op, const Paralle
 bool BoundOperators::reprice(bool compute) {
   const auto communicates = [](const PassWork& work) { return !work.exchanges.empty(); };
   for (std::size_t i = 0; i < bound_.size(); ++i) {
-    for (const auto& [config, bound] : bound_[i]) {
+    for (const Bound& bound : bound_[i]) {
       if (!compute && !communicates(bound->forward) && !communicates(bound->backward_input) &&
           !communicates(bound->backward_weight))
         continue;

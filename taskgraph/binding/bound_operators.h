@@ -3,7 +3,7 @@
 #include <tbb/spin_mutex.h>
 
 #include <memory>
-#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "taskgraph/binding/bound_operator.h"
@@ -27,10 +27,19 @@ class BoundOperators {
   void clear();
 
  private:
+  using Bound = std::unique_ptr<BoundOperator>;
+  static const ParallelConfig& config_of(const ParallelConfig& config) { return config; }
+  static const ParallelConfig& config_of(const Bound& bound) { return bound->config; }
+  static std::size_t hash_of(const ParallelConfig& config);
   struct ConfigHash {
-    std::size_t operator()(const ParallelConfig& config) const noexcept;
+    using is_transparent = void;
+    std::size_t operator()(const auto& of) const { return hash_of(config_of(of)); }
   };
-  using ByConfig = std::unordered_map<ParallelConfig, std::unique_ptr<BoundOperator>, ConfigHash>;
+  struct SameConfig {
+    using is_transparent = void;
+    bool operator()(const auto& a, const auto& b) const { return config_of(a) == config_of(b); }
+  };
+  using ByConfig = std::unordered_set<Bound, ConfigHash, SameConfig>;
 
   std::unique_ptr<BoundOperator> make(OperatorId op, const ParallelConfig& config);
 

@@ -170,6 +170,7 @@ void StrategyExpander::repeat_first_block() {
   const std::size_t tasks = dag().num_tasks(), ops = out_.operators_, wirings = out_.num_wirings_,
                     gates = out_.gates_.size(), labels = out_.graph_.labels.size();
   dag().repeat(static_cast<std::size_t>(more), static_cast<std::uint64_t>(ways) << kMicrobatchShift);
+  out_.wirings_.reserve(wirings * static_cast<std::size_t>(more + 1));
   for (std::int32_t block = 1; block <= more; ++block) {
     stop_if_late();
     const auto later = [&](TaskId task) {

@@ -261,10 +261,15 @@ class FoldingFinder {
     for (std::size_t d = 0; d < facts_.size(); ++d) f.first_of_.push_back(copies.first_of(DeviceId(d)));
     for (const auto& [whole, pattern] : pattern_of_operator_)
       f.exchange_classes_.emplace(whole, classes.of_task[pattern]);
+    // By that of whole operators, which alike ones share: each is as long as the topology has devices.
+    std::unordered_map<const std::int32_t*, SharedList<std::int32_t>> shards_of_devices;
     const auto fold_all = [&](const BoundStrategy& whole) {
       BoundStrategy made;
       for (const BoundOperator* b : whole) {
-        f.operators_.push_back(copies.of(*b, f.exchange_classes_.at(&first_alike(*b))));
+        BoundOperator& folded =
+            f.operators_.emplace_back(copies.of(*b, f.exchange_classes_.at(&first_alike(*b))));
+        folded.shard_of_device =
+            shards_of_devices.try_emplace(b->shard_of_device.data(), folded.shard_of_device).first->second;
         f.whole_operators_.push_back(b);
         made.push_back(&f.operators_.back());
       }
