@@ -147,8 +147,8 @@ def simulate(
             pipedream-vertical-sync and inference allow it.
         chunks: stages on each group of devices (schedule interleaved) (default: 1).
         schedule: the order of a pipeline's steps (default: 1f1b). One of gpipe, 1f1b, eager-1f1b,
-            interleaved, zb-h1, zb-h2, zb-auto:LIMIT, zb-v, dualpipe-v, pipedream, pipedream-vertical-sync,
-            2bw, chimera, dualpipe, inference.
+            interleaved, interleaved-groups:GROUP, zb-h1, zb-h2, zb-auto:LIMIT, zb-v, dualpipe-v, pipedream,
+            pipedream-vertical-sync, 2bw, chimera, dualpipe, inference.
         output: write the plan to FILE.
         tokens: tell how long training takes with N tokens. Such as 15T or 300B.
         dot: write the task graph for Graphviz.
@@ -322,8 +322,8 @@ def search(
             only.
         chunks: gpipe: stages on each group of devices (interleaved) (default: 1).
         schedule: the order of steps in a planned pipeline (default: 1f1b). One of gpipe, 1f1b,
-            eager-1f1b, interleaved, zb-h1, zb-h2, zb-auto:LIMIT, zb-v, dualpipe-v, pipedream,
-            pipedream-vertical-sync, 2bw, chimera, dualpipe, inference.
+            eager-1f1b, interleaved, interleaved-groups:GROUP, zb-h1, zb-h2, zb-auto:LIMIT, zb-v, dualpipe-v,
+            pipedream, pipedream-vertical-sync, 2bw, chimera, dualpipe, inference.
         cost_model: what pipedream and dapple minimise. One of paper, repaired, simulated.
         activation_transfers: pipedream: activations that cross a cut take time. Their size is divided by
             the ratio (default: 1).
@@ -535,8 +535,8 @@ def whatif(
             pipedream-vertical-sync and inference allow it.
         chunks: stages on each group of devices (schedule interleaved) (default: 1).
         schedule: the order of a pipeline's steps (default: 1f1b). One of gpipe, 1f1b, eager-1f1b,
-            interleaved, zb-h1, zb-h2, zb-auto:LIMIT, zb-v, dualpipe-v, pipedream, pipedream-vertical-sync,
-            2bw, chimera, dualpipe, inference.
+            interleaved, interleaved-groups:GROUP, zb-h1, zb-h2, zb-auto:LIMIT, zb-v, dualpipe-v, pipedream,
+            pipedream-vertical-sync, 2bw, chimera, dualpipe, inference.
         cost_model: what pipedream and dapple minimise. One of paper, repaired, simulated.
         activation_transfers: pipedream: activations that cross a cut take time. Their size is divided by
             the ratio (default: 1).
@@ -724,8 +724,8 @@ def whatif_plan(
             pipedream-vertical-sync and inference allow it.
         chunks: stages on each group of devices (schedule interleaved) (default: 1).
         schedule: the order of a pipeline's steps (default: 1f1b). One of gpipe, 1f1b, eager-1f1b,
-            interleaved, zb-h1, zb-h2, zb-auto:LIMIT, zb-v, dualpipe-v, pipedream, pipedream-vertical-sync,
-            2bw, chimera, dualpipe, inference.
+            interleaved, interleaved-groups:GROUP, zb-h1, zb-h2, zb-auto:LIMIT, zb-v, dualpipe-v, pipedream,
+            pipedream-vertical-sync, 2bw, chimera, dualpipe, inference.
         noise: let times vary from one iteration to the next. Any of operators=2%, links=10%, devices=3%,
             hosts=10% and stragglers=0.1%x1.5, with commas between: log-normal factors of mean 1 on each pass,
             transfer, device and launch, with these standard deviations; and the probability that a device is
@@ -865,8 +865,8 @@ def whatif_figures(
             pipedream-vertical-sync and inference allow it.
         chunks: stages on each group of devices (schedule interleaved) (default: 1).
         schedule: the order of a pipeline's steps (default: 1f1b). One of gpipe, 1f1b, eager-1f1b,
-            interleaved, zb-h1, zb-h2, zb-auto:LIMIT, zb-v, dualpipe-v, pipedream, pipedream-vertical-sync,
-            2bw, chimera, dualpipe, inference.
+            interleaved, interleaved-groups:GROUP, zb-h1, zb-h2, zb-auto:LIMIT, zb-v, dualpipe-v, pipedream,
+            pipedream-vertical-sync, 2bw, chimera, dualpipe, inference.
         progress: a function that is called with a Progress; it may end the call.
 
     Returns:
@@ -1351,8 +1351,8 @@ def execute(
             pipedream-vertical-sync and inference allow it.
         chunks: stages on each group of devices (schedule interleaved) (default: 1).
         schedule: the order of a pipeline's steps (default: 1f1b). One of gpipe, 1f1b, eager-1f1b,
-            interleaved, zb-h1, zb-h2, zb-auto:LIMIT, zb-v, dualpipe-v, pipedream, pipedream-vertical-sync,
-            2bw, chimera, dualpipe, inference.
+            interleaved, interleaved-groups:GROUP, zb-h1, zb-h2, zb-auto:LIMIT, zb-v, dualpipe-v, pipedream,
+            pipedream-vertical-sync, 2bw, chimera, dualpipe, inference.
         check_steps: steps to compare (default: 3).
         virtual_devices: devices are equal parts of one GPU's multiprocessors.
         emulate_links: transfers take at least the time of the topology's links. Between virtual devices

@@ -289,7 +289,7 @@ std::optional<std::string> RecipeModel::illegal(const Recipe& recipe) const {
   if (recipe.in_v() && recipe.chunks != 2)
     return fmt::format("schedule={} puts two stages on each group, which vpp{} does not", recipe.schedule,
                        recipe.chunks);
-  if (recipe.chunks > 1 && !recipe.in_v() && recipe.schedule_name() != "interleaved")
+  if (recipe.chunks > 1 && !recipe.in_v() && !schedule_kind(recipe.schedule_name()).takes_chunks)
     return fmt::format("vpp{} needs schedule=interleaved", recipe.chunks);
   if (recipe.recompute != Recompute::Kind::Stage) {
     if (const auto reason = pipesim::illegal(graph_, Recompute{recipe.recompute, {}}, std::nullopt))

@@ -231,7 +231,7 @@ std::vector<std::string> plan_schedule_forms() {
 std::vector<std::string> plan_schedules() {
   std::vector<std::string> names;
   for (const ScheduleKind& kind : schedule_kinds()) {
-    if (!kind.takes_limit && !kind.both_ways && kind.weights == WeightChange::AfterIteration)
+    if (!kind.takes_number() && !kind.both_ways && kind.weights == WeightChange::AfterIteration)
       names.emplace_back(kind.name);
   }
   return names;

@@ -76,7 +76,7 @@ inline std::vector<std::size_t> begins_between_barriers(std::span<const Pipeline
 UseRef use_before_its_data(const OperatorGraph& graph, std::span<const std::int32_t> stage_of);
 
 /// The first function lists the schedules that plans can have, as they are written ("zb-auto:LIMIT"). The
-/// second lists the names that a search may choose unasked: schedules that take no limit, train as the model
+/// second lists the names that a search may choose unasked: schedules that take no number, train as the model
 /// does without a pipeline, and need one copy of it.
 std::vector<std::string> plan_schedule_forms();
 std::vector<std::string> plan_schedules();

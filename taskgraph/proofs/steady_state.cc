@@ -409,7 +409,9 @@ std::int32_t unit_of_microbatches(const PlanContents& contents, std::size_t grou
   const auto& pipeline = contents.options().pipeline;
   const bool in_rounds =
       pipeline && schedule_kind(pipeline->schedule).takes_chunks && !lies_in_v(pipeline->schedule);
-  return in_rounds ? static_cast<std::int32_t>(groups) : contents.ways();
+  if (!in_rounds) return contents.ways();
+  const std::int32_t together = schedule_number(pipeline->schedule);
+  return together > 0 ? together : static_cast<std::int32_t>(groups);
 }
 
 // The least number from n on that is as many below `all` as a multiple of the divisor.
@@ -422,7 +424,8 @@ std::int32_t at_least(std::int32_t n, std::int32_t all, std::int32_t divisor) {
 std::int32_t few_microbatches_from(std::int32_t n, const PlanContents& contents,
                                    const BoundStrategy& strategy) {
   const std::int32_t all = contents.options().microbatches;
-  return at_least(n, all, unit_of_microbatches(contents, contents.order_of(strategy, all).steps.size()));
+  const std::int32_t unit = unit_of_microbatches(contents, contents.order_of(strategy, all).steps.size());
+  return at_least(std::max(n, unit), all, unit);
 }
 
 std::vector<std::int32_t> few_microbatches(const PlanContents& contents, const BoundStrategy& strategy) {

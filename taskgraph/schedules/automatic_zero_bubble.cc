@@ -81,7 +81,7 @@ class ZeroBubbleBuilder {
 
   // When the next microbatch can begin forward, as far as is known; never while memory has no room for it.
   [[nodiscard]] Time next_forward(std::int32_t number, const Device& d) const {
-    const bool may = d.forward < shape_.microbatches && d.forward - d.weight < shape_.limit &&
+    const bool may = d.forward < shape_.microbatches && d.forward - d.weight < shape_.number &&
                      d.forward - d.input <= variant_.ahead[size(number)];
     return may ? d.data_at[size(d.forward)] : kUnknown;
   }
@@ -144,7 +144,7 @@ class ZeroBubbleBuilder {
 // gradients are late by what is left of it, or by all that it holds. `gaps`: steps are long enough for gaps
 // to be shorter than they are.
 std::set<ZeroBubbleVariant> zero_bubble_variants(const PipelineShape& shape, bool gaps) {
-  const std::int32_t most = shape.limit - 1, stages = shape.devices;
+  const std::int32_t most = shape.number - 1, stages = shape.devices;
   const std::pair<std::int32_t, std::int32_t> ratios[] = {
       {1, 1}, {3, 2}, {2, 1}, {most, std::max(stages - 1, 1)}, {most, 1}};
   std::set<ZeroBubbleVariant> variants;
@@ -170,8 +170,8 @@ std::set<ZeroBubbleVariant> zero_bubble_variants(const PipelineShape& shape, boo
 }
 
 std::string refuse_automatic(const PipelineShape& shape) {
-  if (shape.limit >= 1) return "";
-  return fmt::format("found a limit of {} microbatches, allowed: from 1, like {}", shape.limit,
+  if (shape.number >= 1) return "";
+  return fmt::format("found a limit of {} microbatches, allowed: from 1, like {}", shape.number,
                      shape.devices);
 }
 
@@ -202,7 +202,7 @@ ScheduleKind automatic_zero_bubble_schedule() {
           false,
           refuse_automatic,
           build_automatic,
-          true};
+          {"LIMIT", "the most microbatches that a device may hold"}};
 }
 
 }  // namespace pipesim

@@ -13,7 +13,7 @@ struct ZeroBubbleTimes {
 };
 
 /// The automatic zero-bubble schedule of Qi et al., ICLR 2024, section 3.1 (its heuristic). Devices take
-/// steps as soon as they can. No device ever holds more than `shape.limit` microbatches, counted from their
+/// steps as soon as they can. No device ever holds more than `shape.number` microbatches, counted from their
 /// forward to their weight gradients; the limit is at least 1. Several variants are built: how far forward
 /// runs ahead, how late weight gradients come, whether short gaps are left open. The best variant has the
 /// shortest maximum over devices of the span from first to last step; among equals, the one that ends first.

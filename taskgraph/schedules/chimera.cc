@@ -170,7 +170,7 @@ ScheduleKind chimera_schedule() {
           false,
           refuse_chimera,
           build_chimera,
-          false,
+          {},
           WeightChange::AfterIteration,
           nullptr,
           true};

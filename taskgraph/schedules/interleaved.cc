@@ -14,18 +14,18 @@ std::string refuse_interleaved(const PipelineShape& shape) {
                      shape.microbatches, shape.devices, below == 0 ? shape.devices : below);
 }
 
-// Device d has the stages d, d + devices, …: its chunks. Microbatches go through in groups of as many as
-// there are devices, each group through one chunk after the other.
-PipelineSchedule build_interleaved(const PipelineShape& shape) {
+// Device d has the stages d, d + devices, …: its chunks. Microbatches go through in groups of `together`,
+// each group through one chunk after the other; the last group has what is left.
+PipelineSchedule interleaved_in_groups(const PipelineShape& shape, std::int32_t together) {
   const std::int32_t devices = shape.devices, chunks = shape.chunks, all = shape.microbatches * chunks;
   return schedule_of(shape, [&](std::int32_t device) {
     const auto step = [&](StepKind kind, std::int32_t number) {
-      const std::int32_t group = number / (devices * chunks), within = number % (devices * chunks);
-      const std::int32_t turn = within / devices;
+      const std::int32_t first = number / (together * chunks) * together, within = number - first * chunks;
+      const std::int32_t size = std::min(together, shape.microbatches - first), turn = within / size;
       const std::int32_t chunk = kind == StepKind::Forward ? turn : chunks - 1 - turn;
-      return PipelineStep{kind, group * devices + within % devices, chunk * devices + device};
+      return PipelineStep{kind, first + within % size, chunk * devices + device};
     };
-    const std::int32_t ahead = std::min(all, 2 * (devices - device - 1) + (chunks - 1) * devices);
+    const std::int32_t ahead = std::min(all, 2 * (devices - device - 1) + (chunks - 1) * together);
     std::vector<PipelineStep> steps;
     for (std::int32_t i = 0; i < ahead; ++i) steps.push_back(step(StepKind::Forward, i));
     for (std::int32_t i = 0; i < all; ++i) {
@@ -34,6 +34,28 @@ PipelineSchedule build_interleaved(const PipelineShape& shape) {
     }
     return steps;
   });
+}
+
+PipelineSchedule build_interleaved(const PipelineShape& shape) {
+  return interleaved_in_groups(shape, shape.devices);
+}
+
+// Of fewer microbatches than devices, the first would not be back in time for the next chunk.
+std::string refuse_groups(const PipelineShape& shape) {
+  if (shape.number < shape.devices || shape.number > shape.microbatches)
+    return fmt::format(
+        "found groups of {} for {} microbatches, allowed: from as many as the {} groups of devices to {}",
+        shape.number, shape.microbatches, shape.devices, std::max(shape.devices, shape.microbatches));
+  const std::int32_t left = shape.microbatches % shape.number;
+  if (left == 0 || left >= shape.devices) return "";
+  return fmt::format(
+      "found {} microbatches, of which groups of {} leave {}, allowed: that they leave none, or as many as "
+      "the {} groups of devices",
+      shape.microbatches, shape.number, left, shape.devices);
+}
+
+PipelineSchedule build_groups(const PipelineShape& shape) {
+  return interleaved_in_groups(shape, shape.number);
 }
 
 }  // namespace
@@ -45,6 +67,17 @@ ScheduleKind interleaved_schedule() {
           true,
           refuse_interleaved,
           build_interleaved};
+}
+
+ScheduleKind interleaved_groups_schedule() {
+  return {"interleaved-groups",
+          "interleaved, with so many microbatches through a stage before the device's next: fewer waits for "
+          "transfers, more memory",
+          "Megatron-LM, --microbatch-group-size-per-virtual-pipeline-stage",
+          true,
+          refuse_groups,
+          build_groups,
+          {"GROUP", "the microbatches that go through a stage before the device turns to its next"}};
 }
 
 }  // namespace pipesim

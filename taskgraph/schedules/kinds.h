@@ -13,6 +13,7 @@ ScheduleKind gpipe_schedule();
 ScheduleKind one_forward_one_backward_schedule();
 ScheduleKind eager_schedule();
 ScheduleKind interleaved_schedule();
+ScheduleKind interleaved_groups_schedule();
 ScheduleKind zero_bubble_h1_schedule();
 ScheduleKind zero_bubble_h2_schedule();
 ScheduleKind automatic_zero_bubble_schedule();

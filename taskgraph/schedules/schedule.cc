@@ -17,7 +17,7 @@ namespace {
 
 struct NamedSchedule {
   const ScheduleKind& kind;
-  std::int32_t limit = 0;
+  std::int32_t number = 0;
 };
 
 const ScheduleKind& kind_named(std::string_view name, std::string_view written) {
@@ -36,20 +36,19 @@ const ScheduleKind& kind_named(std::string_view name, std::string_view written) 
 NamedSchedule named(std::string_view written) {
   const std::size_t colon = written.find(':');
   const ScheduleKind& kind = kind_named(written.substr(0, colon), written);
-  if (colon == std::string_view::npos && !kind.takes_limit) return {kind};
-  if (!kind.takes_limit)
+  if (colon == std::string_view::npos && !kind.takes_number()) return {kind};
+  if (!kind.takes_number())
     throw InputError(
-        fmt::format("schedule \"{}\": {} takes no limit, allowed: {}", written, kind.name, kind.name));
+        fmt::format("schedule \"{}\": {} takes no number, allowed: {}", written, kind.name, kind.name));
   const std::string_view digits = colon == std::string_view::npos ? "" : written.substr(colon + 1);
-  std::int32_t limit = 0;
+  std::int32_t number = 0;
   const char* const end = digits.data() + digits.size();
-  const auto read = std::from_chars(digits.data(), end, limit);
-  if (read.ec == std::errc() && read.ptr == end && limit >= 1) return {kind, limit};
-  throw InputError(fmt::format(
-      "schedule \"{}\": found {}, allowed: {} with the most microbatches that a device may hold, a whole "
-      "number from 1, like {}:8",
-      written, colon == std::string_view::npos ? "no limit" : fmt::format("the limit \"{}\"", digits),
-      kind.form(), kind.name));
+  const auto read = std::from_chars(digits.data(), end, number);
+  if (read.ec == std::errc() && read.ptr == end && number >= 1) return {kind, number};
+  throw InputError(
+      fmt::format("schedule \"{}\": found {}, allowed: {} with {}, a whole number from 1, like {}:8", written,
+                  colon == std::string_view::npos ? "no number" : fmt::format("the number \"{}\"", digits),
+                  kind.form(), kind.number.meaning, kind.name));
 }
 
 }  // namespace
@@ -59,6 +58,7 @@ std::span<const ScheduleKind> schedule_kinds() {
                                 one_forward_one_backward_schedule(),
                                 eager_schedule(),
                                 interleaved_schedule(),
+                                interleaved_groups_schedule(),
                                 zero_bubble_h1_schedule(),
                                 zero_bubble_h2_schedule(),
                                 automatic_zero_bubble_schedule(),
@@ -74,6 +74,7 @@ std::span<const ScheduleKind> schedule_kinds() {
 }
 
 const ScheduleKind& schedule_kind(std::string_view written) { return named(written).kind; }
+std::int32_t schedule_number(std::string_view written) { return named(written).number; }
 
 bool lies_in_v(std::string_view written) {
   return std::ranges::any_of(schedule_kinds(),
@@ -119,13 +120,13 @@ PipelineSchedule make_schedule(const ScheduleKind& kind, const PipelineShape& sh
 
 void require_shape(std::string_view written, PipelineShape shape) {
   const NamedSchedule found = named(written);
-  shape.limit = found.limit;
+  shape.number = found.number;
   require_shape(found.kind, shape);
 }
 
 PipelineSchedule make_schedule(std::string_view written, PipelineShape shape) {
   const NamedSchedule found = named(written);
-  shape.limit = found.limit;
+  shape.number = found.number;
   return make_schedule(found.kind, shape);
 }
 

@@ -32,7 +32,7 @@ struct PipelineShape {
   /// several under schedules that do not train as the model does without stages; microbatches then go one
   /// after the other.
   std::int32_t chunks = 1;
-  std::int32_t limit = 0;  ///< most microbatches that a device holds; for schedules that take a limit only
+  std::int32_t number = 0;  ///< ScheduleKind::number; only for schedules that take one
   /// Replicas of every device's stage. They take microbatches in turn: microbatch m goes to replica m mod
   /// replicas. Empty: one of each. Only for schedules that take replicas, with a single chunk.
   std::vector<std::int32_t> replicas = {};
@@ -54,6 +54,12 @@ enum class WeightChange : std::uint8_t {
   Never               ///< nothing is trained
 };
 
+/// A number of microbatches that is part of how a schedule is written: "zb-auto:8".
+struct ScheduleNumber {
+  std::string_view name;     ///< in capitals: "LIMIT"; "": there is none
+  std::string_view meaning;  ///< "the most microbatches that a device may hold"
+};
+
 /// A schedule and its properties.
 struct ScheduleKind {
   std::string_view name, summary, source;
@@ -61,7 +67,7 @@ struct ScheduleKind {
   /// Why the schedule does not suit the shape, and which shape would; "" when it does. Counts are at least 1.
   std::string (*refusal)(const PipelineShape& shape);
   PipelineSchedule (*build)(const PipelineShape& shape);
-  bool takes_limit = false;  ///< PipelineShape::limit, which is a part of what is written: "zb-auto:8"
+  ScheduleNumber number = {};
   WeightChange weights = WeightChange::AfterIteration;
   /// For schedules that change weights while microbatches are under way: the number of changes by which the
   /// weights lag that a stage uses for a microbatch, forward and backward. See WeightVersions. `replicas`: by
@@ -77,15 +83,19 @@ struct ScheduleKind {
   /// Whether stages lie on the devices in a V: of p devices, device d has the stages d and 2p − 1 − d. The
   /// shape must then have two chunks. Otherwise stages go round the devices.
   bool in_v = false;
+  [[nodiscard]] bool takes_number() const { return !number.name.empty(); }
   /// How it is written: "1f1b", "zb-auto:LIMIT".
-  [[nodiscard]] std::string form() const { return std::string(name) + (takes_limit ? ":LIMIT" : ""); }
+  [[nodiscard]] std::string form() const {
+    return std::string(name) + (takes_number() ? ":" + std::string(number.name) : "");
+  }
 };
 
 /// All, in the order of the help.
 std::span<const ScheduleKind> schedule_kinds();
-/// The kind of a schedule written as NAME or NAME:LIMIT. InputError with the allowed names, or when a limit
-/// is missing, is not taken, or is no whole number from 1.
+/// The kind of a schedule written as NAME or NAME:NUMBER, and that number, 0 where it takes none. InputError
+/// with the allowed names, or when a number is missing, is not taken, or is no whole number from 1.
 const ScheduleKind& schedule_kind(std::string_view written);
+std::int32_t schedule_number(std::string_view written);
 
 /// The device that has a stage, where so many devices have the stages in turn: of three, the devices 0, 1, 2,
 /// 0, 1, … have the stages 0, 1, 2, 3, 4, …; in a V the devices 0, 1, 2, 2, 1, 0 have them.
@@ -105,7 +115,7 @@ bool lies_in_v(std::string_view written);
 /// make_schedule() checks and makes the schedule.
 void require_shape(std::string_view written, PipelineShape shape);
 PipelineSchedule make_schedule(const ScheduleKind& kind, const PipelineShape& shape);
-/// Makes a schedule by its name as written, with the limit in it.
+/// Makes a schedule by its name as written, with the number in it.
 PipelineSchedule make_schedule(std::string_view written, PipelineShape shape);
 
 /// Keeps the schedules that were made last, because some take long to make.

@@ -244,9 +244,10 @@ TEST(PipelineOptions, AreRefusedWhereTheyDoNotFit) {
   refused({"--stages", "4", "--chunks", "2", "--microbatches", "3", "--schedule", "interleaved"}, 1,
           "schedule \"interleaved\"");
   refused({"--stages", "2", "--schedule", "both-ways"}, 2,
-          "--schedule is one of gpipe, 1f1b, eager-1f1b, interleaved, zb-h1, zb-h2, zb-auto:LIMIT");
-  refused({"--stages", "2", "--schedule", "zb-auto"}, 2, "--schedule: schedule \"zb-auto\": found no limit");
-  refused({"--stages", "2", "--schedule", "zb-auto:0"}, 2, "found the limit \"0\", allowed: zb-auto:LIMIT");
+          "--schedule is one of gpipe, 1f1b, eager-1f1b, interleaved, "
+          "interleaved-groups:GROUP, zb-h1, zb-h2, zb-auto:LIMIT");
+  refused({"--stages", "2", "--schedule", "zb-auto"}, 2, "--schedule: schedule \"zb-auto\": found no number");
+  refused({"--stages", "2", "--schedule", "zb-auto:0"}, 2, "found the number \"0\", allowed: zb-auto:LIMIT");
   refused({"--stages", "3", "--schedule", "chimera"}, 1, "found 3 stages, allowed: an even number, like 4");
   refused({"--stages", "4", "--chunks", "2", "--schedule", "chimera"}, 1,
           "found 2 chunks a device, allowed: 1");

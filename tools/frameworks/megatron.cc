@@ -20,13 +20,17 @@ constexpr const char* kMegatronArguments = "megatron.args";
 // The minor numbers of Megatron core with which arguments came, and that of its main branch.
 constexpr int kLayout = 13, kMegatronFsdp = 14, kMegatronMain = 20;
 
+bool is_in_groups(const Recipe& recipe) {
+  return schedule_kind(recipe.schedule_name()).name == "interleaved-groups";
+}
+
 bool shards_gradients(const Recipe& recipe) { return recipe.state_sharding.each_microbatch(); }
 
 void refuse_megatron_schedule(const FrameworkPlan& plan, RuleCheck& check) {
   const Recipe& r = plan.recipe;
   if (r.pipeline == 1) return;
   const std::string schedule = r.schedule_name();
-  if (schedule != "1f1b" && schedule != "interleaved")
+  if (schedule != "1f1b" && schedule != "interleaved" && !is_in_groups(r))
     check.refuse([&] {
       return Refusal{"schedule=" + schedule, "its pipelines run 1f1b, or interleaved where there is vpp",
                      amend_recipe([](Recipe& recipe) { recipe.schedule.clear(); })};
@@ -243,6 +247,8 @@ void write_megatron_parallelism(const FrameworkPlan& plan, MegatronWriter& w) {
     if (both) w.add("--hierarchical-context-parallel-sizes", r.ulysses, r.context / r.ulysses);
   }
   write_megatron_stages(plan, w);
+  if (r.pipeline > 1 && is_in_groups(r))
+    w.add("--microbatch-group-size-per-virtual-pipeline-stage", schedule_number(r.schedule_name()));
   if (r.messages == StageMessages::Blocking && r.chunks > 1) w.flag("--no-overlap-p2p-communication");
   if (plan.sizes.experts) {
     w.add("--expert-model-parallel-size", r.expert);

@@ -163,7 +163,7 @@ const ScheduleShape& ScheduleShapes::of(const std::string& schedule, std::int64_
                             0,
                             {}};
   const ScheduleKind& kind = schedule_kind(schedule);
-  at->second = shape_of(make_schedule(kind, asked), kind, chunks);
+  at->second = shape_of(make_schedule(schedule, asked), kind, chunks);
   return at->second;
 }
 

@@ -84,7 +84,7 @@ const StepSequence& StepSequences::of(const std::string& schedule, std::int64_t 
   made.stages = shape.devices * shape.chunks;
   made.microbatches = shape.microbatches;
   made.both_ways = kind.both_ways;
-  list_steps(make_schedule(kind, shape), made);
+  list_steps(make_schedule(schedule, shape), made);
   steps_ += made.steps.size();
   return made_.emplace(key, std::move(made)).first->second;
 }

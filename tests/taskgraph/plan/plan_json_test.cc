@@ -267,11 +267,12 @@ TEST_F(PlanJson, StagesAreListsOfOperatorsOrRanges) {
             "p.json: /stages/2: a stage without operators");
   EXPECT_EQ(message(stages(R"([["fc1"], ["fc2..loss"]])", R"("schedule": "1f2b", )")),
             "p.json: /schedule: schedule \"1f2b\": unknown (did you mean \"1f1b\"?), allowed: gpipe, 1f1b, "
-            "eager-1f1b, interleaved, zb-h1, zb-h2, zb-auto:LIMIT, zb-v, dualpipe-v, pipedream, "
+            "eager-1f1b, interleaved, interleaved-groups:GROUP, zb-h1, zb-h2, zb-auto:LIMIT, zb-v, "
+            "dualpipe-v, pipedream, "
             "pipedream-vertical-sync, 2bw, "
             "chimera, dualpipe, inference");
   EXPECT_EQ(message(stages(R"([["fc1"], ["fc2..loss"]])", R"("schedule": "zb-auto:few", )")),
-            "p.json: /schedule: schedule \"zb-auto:few\": found the limit \"few\", allowed: zb-auto:LIMIT "
+            "p.json: /schedule: schedule \"zb-auto:few\": found the number \"few\", allowed: zb-auto:LIMIT "
             "with the most microbatches that a device may hold, a whole number from 1, like zb-auto:8");
   EXPECT_EQ(message(text(fc1, R"("schedule": "1f1b", )")), "p.json: /schedule: a schedule needs \"stages\"");
 }

@@ -148,6 +148,47 @@ TEST(Schedules, ChunksDivideBubbles) {
   }
 }
 
+// The order of chunks is a list of groups, each of which passes one chunk after the other, as
+// --microbatch-group-size-per-virtual-pipeline-stage says it.
+TEST(Schedules, InterleavedGroupsPassChunksTogether) {
+  for (const std::int32_t microbatches : {8, 9, 11, 12, 14}) {
+    for (const std::int32_t together : {4, 5, 6, 7}) {
+      constexpr std::int32_t kDevices = 4, kChunks = 3;
+      const std::int32_t left = microbatches % together;
+      const std::string written = fmt::format("interleaved-groups:{}", together);
+      const PipelineShape shape{kDevices, microbatches, kChunks};
+      if (left != 0 && left < kDevices) {
+        EXPECT_THROW((void)make_schedule(written, shape), InputError);
+        continue;
+      }
+      std::vector<std::pair<std::int32_t, std::int32_t>> forward;  // microbatch and chunk
+      for (std::int32_t first = 0; first < microbatches; first += together) {
+        for (std::int32_t chunk = 0; chunk < kChunks; ++chunk) {
+          for (std::int32_t m = first; m < std::min(first + together, microbatches); ++m)
+            forward.emplace_back(m, chunk);
+        }
+      }
+      const PipelineSchedule schedule = make_schedule(written, shape);
+      for (std::int32_t d = 0; d < kDevices; ++d) {
+        std::size_t forwards = 0, backwards = 0, ahead = 0;
+        for (const PipelineStep& step : schedule[static_cast<std::size_t>(d)]) {
+          const bool back = step.kind == StepKind::Backward;
+          const auto [microbatch, chunk] = forward[back ? backwards++ : forwards++];
+          EXPECT_EQ(step.microbatch, microbatch);
+          EXPECT_EQ(step.stage, (back ? kChunks - 1 - chunk : chunk) * kDevices + d);
+          if (backwards == 0) ahead = forwards;
+        }
+        // One more where one forward and one backward begin to alternate.
+        const auto warm_up = static_cast<std::size_t>(2 * (kDevices - d - 1) + (kChunks - 1) * together);
+        EXPECT_EQ(ahead, std::min(warm_up + 1, forward.size()));
+      }
+      if (together == kDevices) {
+        EXPECT_EQ(schedule, make_schedule("interleaved", shape));
+      }
+    }
+  }
+}
+
 TEST(Schedules, ChimeraHalvesBubbles) {
   const PassTimes times{10, 12, 8};  // backward takes twice as long as forward
   for (const std::int32_t devices : {2, 4, 6, 8}) {
@@ -198,11 +239,11 @@ TEST(Schedules, RefuseShapesThatDoNotSuitThem) {
   const std::string allowed =
       ", allowed: zb-auto:LIMIT with the most microbatches that a device may hold, a whole number from 1, "
       "like zb-auto:8";
-  EXPECT_EQ(refusal("zb-auto", 3, 6), "schedule \"zb-auto\": found no limit" + allowed);
+  EXPECT_EQ(refusal("zb-auto", 3, 6), "schedule \"zb-auto\": found no number" + allowed);
   for (const std::string limit : {"", "0", "-1", "2x", "1.5", "99999999999"})
     EXPECT_EQ(refusal("zb-auto:" + limit, 3, 6),
-              "schedule \"zb-auto:" + limit + "\": found the limit \"" + limit + "\"" + allowed);
-  EXPECT_EQ(refusal("1f1b:3", 3, 6), "schedule \"1f1b:3\": 1f1b takes no limit, allowed: 1f1b");
+              "schedule \"zb-auto:" + limit + "\": found the number \"" + limit + "\"" + allowed);
+  EXPECT_EQ(refusal("1f1b:3", 3, 6), "schedule \"1f1b:3\": 1f1b takes no number, allowed: 1f1b");
   EXPECT_THAT(refusal("zb-aut:3", 3, 6), HasSubstr("unknown (did you mean \"zb-auto\"?)"));
 }
 

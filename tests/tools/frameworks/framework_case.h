@@ -85,6 +85,11 @@ void for_random_plans(const Framework& framework, std::uint64_t seeds, Check che
       if (recipe.tensor > 1 && rng.below(3) == 0) recipe.tensor_overlap = true;
       if (recipe.pipeline > 1 && rng.below(3) == 0)
         recipe.messages = rng.below(2) == 0 ? StageMessages::Beside : StageMessages::Blocking;
+      // Of eight microbatches, as framework_plan() has them.
+      if (const auto together = recipe.pipeline + 1 + rng.below(5);
+          recipe.schedule_name() == "interleaved" && together <= 8 &&
+          (8 % together == 0 || 8 % together >= recipe.pipeline))
+        recipe.schedule = fmt::format("interleaved-groups:{}", together);
       const testing::ScopedTrace trace(__FILE__, __LINE__, std::string(text) + " " + recipe.str());
       FrameworkPlan plan = framework_plan(text, recipe, topology);
       constexpr std::array types{DataType::Float32, DataType::Float16, DataType::BFloat16};

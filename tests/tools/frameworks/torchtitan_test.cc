@@ -156,7 +156,7 @@ void expect_complete(const std::string& csv, int groups, int stages, int microba
 TEST(Torchtitan, SchedulesAreWrittenForAllThatItKnows) {
   const Topology topology = make_topology("dgx-h100:1");
   for (const ScheduleKind& kind : schedule_kinds()) {
-    const std::string name = std::string(kind.name) + (kind.takes_limit ? ":8" : "");
+    const std::string name = std::string(kind.name) + (kind.takes_number() ? ":8" : "");
     const int chunks = kind.takes_chunks ? 2 : 1;
     const FrameworkPlan plan = framework_plan(
         "llama3-8b", parse_recipe(fmt::format("pp4,vpp{},dp2,mbs1,fsdp,schedule={}", chunks, name)),

@@ -386,8 +386,8 @@ Option schedule_option(const std::string& help) {
 const std::string& schedule_of(const Arguments& arguments) {
   const std::string& written = arguments.text("schedule");
   const std::string name = written.substr(0, written.find(':'));
-  const auto limited = [&](const ScheduleKind& kind) { return kind.name == name && kind.takes_limit; };
-  if (std::ranges::none_of(schedule_kinds(), limited))
+  const auto numbered = [&](const ScheduleKind& kind) { return kind.name == name && kind.takes_number(); };
+  if (std::ranges::none_of(schedule_kinds(), numbered))
     return arguments.choice("schedule", plan_schedule_forms());
   try {
     (void)plan_schedule(written);

@@ -84,7 +84,7 @@ bool lists_stages(const Arguments& arguments);
 std::vector<ListedStage> stage_list_of(const Arguments& arguments);
 /// --stages, --chunks and --schedule; --stages must be there, and a number.
 PipelineDemand pipeline_demand_of(const Arguments& arguments);
-/// --schedule if it was given, else all schedules that plans can have and that take no limit.
+/// --schedule if it was given, else all schedules that plans can have and that take no number.
 std::vector<std::string> schedules_to_try(const Arguments& arguments);
 /// --batch, --microbatch and --profile-batch, see ModelRun.
 std::vector<Option> batch_options();

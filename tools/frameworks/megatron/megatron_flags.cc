@@ -29,6 +29,7 @@ constexpr std::array kFlagRows = std::to_array<FlagRow>({
      "--group-query-attention --hidden-dropout --hidden-size --hierarchical-context-parallel-sizes "
      "--kv-channels "
      "--kv-lora-rank --make-vocab-size-divisible-by --max-position-embeddings --micro-batch-size "
+     "--microbatch-group-size-per-virtual-pipeline-stage "
      "--moe-expert-capacity-factor --moe-ffn-hidden-size --moe-layer-freq --moe-router-topk "
      "--moe-shared-expert-gate --moe-shared-expert-intermediate-size --moe-token-dispatcher-type "
      "--multi-latent-attention --nnodes "
@@ -122,7 +123,7 @@ constexpr std::array kFlagRows = std::to_array<FlagRow>({
     {"--overlap-param-gather-with-optimizer-step", FlagEffect::NotModelled,
      "weights are gathered when all are updated", ""},
     {"--batch-p2p-comm --delay-param-gather --disable-align-grad-reduce "
-     "--microbatch-group-size-per-virtual-pipeline-stage --no-align-grad-reduce --no-align-param-gather "
+     "--no-align-grad-reduce --no-align-param-gather "
      "--no-batch-p2p-comm --no-delay-grad-reduce --overlap-p2p-comm-warmup-flush "
      "--overlap-p2p-communication-warmup-flush",
      FlagEffect::NotModelled, "stages run as by default", ""},

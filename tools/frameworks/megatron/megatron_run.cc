@@ -38,7 +38,7 @@ class RunReader {
     read_deepspeed_types();
     read_batch();
     read_stages();
-    read_messages();
+    read_interleaving();
     read_sharding();
     read_reduction();
     read_recompute();
@@ -209,10 +209,13 @@ class RunReader {
     if (r.context > 1 && r.ulysses <= 1) read_context();
   }
 
-  // Stages in a row wait for their messages, whatever is given.
-  void read_messages() {
-    if (recipe().pipeline > 1 && recipe().chunks > 1 && given("--no-overlap-p2p-communication"))
-      recipe().messages = StageMessages::Blocking;
+  // Of stages in a row both arguments say nothing.
+  void read_interleaving() {
+    Recipe& r = recipe();
+    if (r.pipeline == 1 || r.chunks == 1) return;
+    if (given("--no-overlap-p2p-communication")) r.messages = StageMessages::Blocking;
+    const auto together = file_.count("--microbatch-group-size-per-virtual-pipeline-stage");
+    if (together && *together != r.pipeline) r.schedule = fmt::format("interleaved-groups:{}", *together);
   }
 
   void read_reduction() {

@@ -360,9 +360,9 @@ class TorchtitanReader {
       if (!small || kind.in_v != in_v || kind.weights != WeightChange::AfterIteration || kind.both_ways)
         continue;
       const std::string name(kind.name);
-      if (!kind.takes_limit && same(name)) return name;
-      for (std::int32_t limit = 1; kind.takes_limit && limit <= 4 * shape.devices; ++limit) {
-        if (same(fmt::format("{}:{}", name, limit))) return fmt::format("{}:{}", name, limit);
+      if (!kind.takes_number() && same(name)) return name;
+      for (std::int32_t number = 1; kind.takes_number() && number <= 4 * shape.devices; ++number) {
+        if (same(fmt::format("{}:{}", name, number))) return fmt::format("{}:{}", name, number);
       }
     }
     settings_.fail(
