@@ -18,6 +18,7 @@
 #include "search/planners/pipedream.h"
 #include "search/recipe_planner/recipe_ranking.h"
 #include "search/search_observer.h"
+#include "sim/base/deadline.h"
 #include "sim/base/errors.h"
 
 namespace pipesim {
@@ -74,6 +75,8 @@ struct PlanRequest {
   std::function<void(std::string_view)> status;
   SearchObserver* observer = nullptr;                                     ///< of planners that search
   std::function<OperatorGraph(const ModelShape& shape)> with_shape = {};  ///< the model of another shape
+  /// Of planners that rank recipes: see RankingRequest.
+  const Deadline* until_first = nullptr;
   PeerProcesses* peers = nullptr;  ///< that rank the same recipes, see RankingRequest
 
   [[nodiscard]] const Topology& topology() const { return costs.topology(); }

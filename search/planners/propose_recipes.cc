@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "search/planners/planner.h"
 #include "search/recipe_planner/rank_recipes.h"
@@ -15,8 +16,13 @@ namespace pipesim {
 namespace {
 
 // Ranks until the deadline, or until nobody wants it to go on.
-RecipeRanking rank_in_sight(const PlanRequest& request, const RankingRequest& asked,
+RecipeRanking rank_in_sight(const PlanRequest& request, RankingRequest asked,
                             const ProgressCallback& progress) {
+  std::optional<Deadline> until_first;
+  if (request.until_first != nullptr) {
+    until_first = request.until_first->with_stop(request.observer->interruption());
+    asked.until_first = &*until_first;
+  }
   const auto tell = told_as_search(progress);
   std::int64_t simulated = 0;
   RecipeRanking ranking = rank_and_refine(asked, [&](const RankingProgress& now) {
@@ -127,6 +133,7 @@ PlannedPipeline propose_recipes(const PlanRequest& request, const ProgressCallba
                              request.takes_batch,
                              request.settings.threads,
                              request.settings.within,
+                             nullptr,
                              request.peers};
   RecipeRanking ranking = rank_in_sight(request, asked, progress);
   if (ranking.recipes == 0 && ranking.proven())

@@ -36,6 +36,7 @@ class RecipeRanker {
     } catch (const OutOfTime&) {
       // what was found by then is the answer
     }
+    if (trials_.best() == nullptr && trials_.goes_on() && request_.until_first != nullptr) find_first(likely);
     reopen();
     note_left();
     RecipeRanking& ranking = trials_.ranking();
@@ -51,6 +52,16 @@ class RecipeRanker {
  private:
   [[nodiscard]] bool may_be_much_better(Nanoseconds bound) const {
     return bound < trials_.bound_of_interest();
+  }
+
+  void find_first(LikelyRecipes& likely) {
+    const KeepTo keep(*request_.until_first);
+    trials_.stop_at_first();
+    try {
+      likely.search();
+    } catch (const OutOfTime&) {
+      // there is none
+    }
   }
 
   // With a deadline, half of the time is left for what was bounded by then.

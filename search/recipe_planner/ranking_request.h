@@ -8,6 +8,7 @@
 #include "search/recipe_planner/space/recipe_filter.h"
 #include "search/recipes/recipe.h"
 #include "search/recipes/recipe_model.h"
+#include "sim/base/deadline.h"
 #include "sim/base/units.h"
 #include "taskgraph/plan/plan.h"
 
@@ -25,6 +26,8 @@ struct RankingRequest {
   std::function<bool(std::int64_t batch)> takes_batch;
   int threads = 1;    ///< that simulate, 4 at most; the answer is the same with any number of them
   double within = 0;  ///< it ends when no recipe can take less than the best, less this share of it
+  /// Where the thread's deadline passes before a plan is found, it goes on until then for the first one.
+  const Deadline* until_first = nullptr;
   /// Rank the same recipes, and simulate some of them for all; nullptr: none. There may be no deadline then.
   PeerProcesses* peers = nullptr;
 

@@ -44,7 +44,7 @@ bool RecipeTrials::may_go_on() {
     now.best = best_->evaluation.time;
     now.cost_of_best = cost_of_best_;
   }
-  goes_on_ = go_on_(now);
+  goes_on_ = go_on_(now) && !(stops_at_first_ && best_ != nullptr);
   return goes_on_;
 }
 

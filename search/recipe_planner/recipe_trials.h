@@ -52,6 +52,8 @@ class RecipeTrials {
 
   /// Asks. Throws OutOfTime when the thread's deadline has passed.
   bool may_go_on();
+  /// From now on it may go on until there is a plan.
+  void stop_at_first() { stops_at_first_ = true; }
   /// Nobody has said that it may not go on.
   [[nodiscard]] bool goes_on() const { return goes_on_; }
   /// Of the thread's deadline; infinity without one.
@@ -109,7 +111,7 @@ class RecipeTrials {
   const RatedRecipe* best_ = nullptr;
   std::size_t best_number_ = 0;
   double cost_of_best_ = 0;
-  bool goes_on_ = true;
+  bool goes_on_ = true, stops_at_first_ = false;
 };
 
 }  // namespace pipesim

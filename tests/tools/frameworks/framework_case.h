@@ -86,7 +86,7 @@ void for_random_plans(const Framework& framework, std::uint64_t seeds, Check che
       if (recipe.pipeline > 1 && rng.below(3) == 0)
         recipe.messages = rng.below(2) == 0 ? StageMessages::Beside : StageMessages::Blocking;
       // Of eight microbatches, as framework_plan() has them.
-      if (const auto together = recipe.pipeline + 1 + rng.below(5);
+      if (const auto together = recipe.pipeline + 1 + static_cast<std::int64_t>(rng.below(5));
           recipe.schedule_name() == "interleaved" && together <= 8 &&
           (8 % together == 0 || 8 % together >= recipe.pipeline))
         recipe.schedule = fmt::format("interleaved-groups:{}", together);

@@ -266,6 +266,8 @@ int plan_and_report(const PlannerRun& run, SearchTime time, double share, PeerPr
     request.observer = &*watch;
   }
   const bool compares = compares_frameworks(run) && peers == nullptr;
+  const Deadline whole = time.search();
+  if (compares) request.until_first = &whole;
   const PlannedPipeline planned =
       propose_in_time(request, run, planning_time(time, compares ? kShareBeforeFrameworks : share));
   line.reset();
