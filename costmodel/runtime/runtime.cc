@@ -1,6 +1,7 @@
 #include "costmodel/runtime/runtime.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -97,31 +98,26 @@ double number_between(const std::string& text, double least, double most) {
   return number;
 }
 
-// One of two words: the first is false.
+// One of several words.
+template <class Value>
+RuntimeKey word_key(std::string_view name, std::vector<std::pair<std::string, Value>> words,
+                    Value Runtime::*member) {
+  std::vector<std::string> names;
+  for (const auto& [word, value] : words) names.push_back(word);
+  const std::string allowed =
+      fmt::format("{} or {}", fmt::join(names.begin(), names.end() - 1, ", "), names.back());
+  const auto set = [words = std::move(words), names, member](const std::string& text, Runtime& r) {
+    const auto found = std::ranges::find(names, text);
+    if (found == names.end())
+      throw InputError(fmt::format("\"{}\", allowed: {}", text, fmt::join(names, ", ")));
+    r.*member = words[static_cast<std::size_t>(found - names.begin())].second;
+  };
+  return {name, allowed, set};
+}
+
+// The first of two words is false.
 RuntimeKey either_key(std::string_view name, const char* no, const char* yes, bool Runtime::*member) {
-  return {name, fmt::format("{} or {}", no, yes), [=](const std::string& text, Runtime& r) {
-            if (text != no && text != yes)
-              throw InputError(fmt::format("\"{}\", allowed: {}, {}", text, no, yes));
-            r.*member = text == yes;
-          }};
-}
-
-ReductionOverlap overlap_named(const std::string& text) {
-  using enum ReductionOverlap;
-  for (const auto& [name, overlap] :
-       {std::pair("always", Always), {"unless-sharded", UnlessSharded}, {"never", Never}}) {
-    if (text == name) return overlap;
-  }
-  throw InputError(fmt::format("\"{}\", allowed: always, unless-sharded, never", text));
-}
-
-MessageOverlap messages_named(const std::string& text) {
-  using enum MessageOverlap;
-  for (const auto& [name, messages] :
-       {std::pair("beside", Always), {"blocking-in-1f1b", UnlessPlain}, {"blocking", Never}}) {
-    if (text == name) return messages;
-  }
-  throw InputError(fmt::format("\"{}\", allowed: beside, blocking-in-1f1b, blocking", text));
+  return word_key<bool>(name, {{no, false}, {yes, true}}, member);
 }
 
 const std::vector<RuntimeKey>& runtime_keys() {
@@ -141,13 +137,19 @@ const std::vector<RuntimeKey>& runtime_keys() {
            throw InputError(fmt::format("\"{}\", allowed: 1, 2, 3 or 4", text));
          r.flash_attention = static_cast<std::int32_t>(version);
        }},
-      {"overlap", "always, unless-sharded or never",
-       [](const std::string& text, Runtime& r) { r.overlap = overlap_named(text); }},
+      word_key<ReductionOverlap>("overlap",
+                                 {{"always", ReductionOverlap::Always},
+                                  {"unless-sharded", ReductionOverlap::UnlessSharded},
+                                  {"never", ReductionOverlap::Never}},
+                                 &Runtime::overlap),
       either_key("tensor-overlap", "never", "always", &Runtime::tensor_overlap),
       either_key("cast-weights", "each", "once", &Runtime::casts_weights_once),
       either_key("gradient-sums", "apart", "in-products", &Runtime::products_sum_gradients),
-      {"messages", "beside, blocking-in-1f1b or blocking",
-       [](const std::string& text, Runtime& r) { r.messages = messages_named(text); }},
+      word_key<MessageOverlap>("messages",
+                               {{"beside", MessageOverlap::Always},
+                                {"blocking-in-1f1b", MessageOverlap::UnlessPlain},
+                                {"blocking", MessageOverlap::Never}},
+                               &Runtime::messages),
       {"interference", "0 to 1",
        [](const std::string& text, Runtime& r) { r.interference = number_between(text, 0, 1); }},
       either_key("updates", "each", "together", &Runtime::updates_together),

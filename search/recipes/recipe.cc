@@ -53,41 +53,23 @@ std::array<MeshAxis, kMeshAxes> order_of(const WrittenPart& part) {
   return order;
 }
 
-void read_recompute(const WrittenPart& part, Recipe& recipe) {
-  const std::size_t colon = part.value.find(':');
+// What a function reads from a value; its errors name the part.
+template <class Read>
+auto read_part(const WrittenPart& part, std::string_view value, Read read) {
   try {
-    recipe.recompute = parse_recompute(part.value.substr(0, colon)).kind;
+    return read(value);
   } catch (const InputError& error) {
     fail(part.all, error.what());
   }
+}
+
+void read_recompute(const WrittenPart& part, Recipe& recipe) {
+  const std::size_t colon = part.value.find(':');
+  recipe.recompute = read_part(part, part.value.substr(0, colon), parse_recompute).kind;
   if (colon == std::string_view::npos) return;
   if (recipe.recompute != Recompute::Kind::Full)
     fail(part.all, "a number of layers goes with full, such as recompute=full:4");
   recipe.recomputed_layers = number_of({part.all, part.name, part.value.substr(colon + 1)}, 1);
-}
-
-GatheredInputs gathered_of(const WrittenPart& part) {
-  try {
-    return parse_gathered_inputs(part.value);
-  } catch (const InputError& error) {
-    fail(part.all, error.what());
-  }
-}
-
-GradientReduction reduction_of(const WrittenPart& part) {
-  try {
-    return parse_gradient_reduction(part.value);
-  } catch (const InputError& error) {
-    fail(part.all, error.what());
-  }
-}
-
-StageMessages messages_of(const WrittenPart& part) {
-  try {
-    return parse_stage_messages(part.value);
-  } catch (const InputError& error) {
-    fail(part.all, error.what());
-  }
 }
 
 std::vector<std::int64_t> layers_of_groups(const WrittenPart& part) {
@@ -101,12 +83,11 @@ std::vector<std::int64_t> layers_of_groups(const WrittenPart& part) {
 }
 
 std::string schedule_of(const WrittenPart& part) {
-  try {
-    (void)plan_schedule(std::string(part.value));
-  } catch (const InputError& error) {
-    fail(part.all, error.what());
-  }
-  return std::string(part.value);
+  return read_part(part, part.value, [](std::string_view value) {
+    std::string written(value);
+    (void)plan_schedule(written);
+    return written;
+  });
 }
 
 struct PartKind {
@@ -197,12 +178,14 @@ const std::vector<PartKind>& part_kinds() {
        {"gathered=keep",
         "inputs gathered for forward are kept for backward (keep) or gathered again; left out, again "
         "with sp and cp"},
-       [](const WrittenPart& p, Recipe& r) { r.gathered = gathered_of(p); }},
+       [](const WrittenPart& p, Recipe& r) { r.gathered = read_part(p, p.value, parse_gathered_inputs); }},
       {"reduce",
        {"reduce=overlapped",
         "gradients are reduced beside backward (overlapped), or behind all steps (after-steps, the default "
         "with pp)"},
-       [](const WrittenPart& p, Recipe& r) { r.reduction = reduction_of(p); }},
+       [](const WrittenPart& p, Recipe& r) {
+         r.reduction = read_part(p, p.value, parse_gradient_reduction);
+       }},
       {"tp-overlap",
        {"tp-overlap",
         "products hide gathers and scattered sums of tp and sp (always, or no value), or they wait (never); "
@@ -217,7 +200,7 @@ const std::vector<PartKind>& part_kinds() {
         "while stages send each other tensors, their devices compute (beside) or wait (blocking); left out, "
         "as "
         "--runtime says"},
-       [](const WrittenPart& p, Recipe& r) { r.messages = messages_of(p); }},
+       [](const WrittenPart& p, Recipe& r) { r.messages = read_part(p, p.value, parse_stage_messages); }},
       {"schedule",
        {"schedule=1f1b", "the order of the pipeline's steps; left out, 1f1b, or interleaved with vpp"},
        [](const WrittenPart& p, Recipe& r) { r.schedule = schedule_of(p); }},

@@ -17,44 +17,19 @@ using Json = nlohmann::ordered_json;
 constexpr int kVersion = 2;
 constexpr int kFirstVersion = 1;  // in which "full" recompute of a pipeline was what "stage" is now
 
-Optimizer optimizer_of(const JsonValue& value) {
+// What a function reads from text; its errors name the place.
+template <class Read>
+auto read_at(const JsonValue& value, const std::string& text, Read read) {
   try {
-    return parse_optimizer(value.string());
+    return read(text);
   } catch (const InputError& error) {
     value.fail(error.what());
   }
 }
 
-StateSharding state_sharding_of(const JsonValue& value) {
-  try {
-    return parse_state_sharding(value.string());
-  } catch (const InputError& error) {
-    value.fail(error.what());
-  }
-}
-
-GatheredInputs gathered_inputs_of(const JsonValue& value) {
-  try {
-    return parse_gathered_inputs(value.string());
-  } catch (const InputError& error) {
-    value.fail(error.what());
-  }
-}
-
-GradientReduction gradient_reduction_of(const JsonValue& value) {
-  try {
-    return parse_gradient_reduction(value.string());
-  } catch (const InputError& error) {
-    value.fail(error.what());
-  }
-}
-
-Runtime runtime_in(const JsonValue& value) {
-  try {
-    return parse_runtime(value.string());
-  } catch (const InputError& error) {
-    value.fail(error.what());
-  }
+template <class Read>
+auto read_at(const JsonValue& value, Read read) {
+  return read_at(value, value.string(), read);
 }
 
 // A number, or a list of them.
@@ -62,23 +37,21 @@ Imbalance imbalance_of(const JsonValue& value) {
   std::string text;
   for (const JsonValue& load : value.is_array() ? value.items() : std::vector{value})
     text += fmt::format("{}{}", text.empty() ? "" : ",", load.number(0, 1e6));
-  try {
-    return parse_imbalance(text);
-  } catch (const InputError& error) {
-    value.fail(error.what());
-  }
+  return read_at(value, text, parse_imbalance);
 }
 
 PlanOptions read_options(const JsonValue& root) {
   PlanOptions options;
-  if (const auto v = root.find("optimizer")) options.optimizer = optimizer_of(*v);
+  if (const auto v = root.find("optimizer")) options.optimizer = read_at(*v, parse_optimizer);
   if (const auto v = root.find("gradient_type")) options.gradient_type = v->data_type();
   if (const auto v = root.find("gradient_piece")) options.gradient_piece = v->bytes();
   if (const auto v = root.find("microbatches"))
     options.microbatches = static_cast<std::int32_t>(v->integer(1, kMostMicrobatches));
-  if (const auto v = root.find("state_sharding")) options.state_sharding = state_sharding_of(*v);
-  if (const auto v = root.find("gathered_inputs")) options.gathered_inputs = gathered_inputs_of(*v);
-  if (const auto v = root.find("gradient_reduction")) options.gradient_reduction = gradient_reduction_of(*v);
+  if (const auto v = root.find("state_sharding")) options.state_sharding = read_at(*v, parse_state_sharding);
+  if (const auto v = root.find("gathered_inputs"))
+    options.gathered_inputs = read_at(*v, parse_gathered_inputs);
+  if (const auto v = root.find("gradient_reduction"))
+    options.gradient_reduction = read_at(*v, parse_gradient_reduction);
   if (const auto v = root.find("imbalance")) options.imbalance = imbalance_of(*v);
   return options;
 }
@@ -127,7 +100,7 @@ PlanFile PlanFile::parse(std::string_view text, const std::string& source) {
   plan.model_fingerprint = optional_string(root, "model_fingerprint");
   plan.topology_fingerprint = optional_string(root, "topology_fingerprint");
   plan.options = read_options(root);
-  if (const auto v = root.find("runtime")) plan.runtime = runtime_in(*v);
+  if (const auto v = root.find("runtime")) plan.runtime = read_at(*v, parse_runtime);
   plan.recipe = optional_string(root, "recipe");
   plan.found_by = optional_string(root, "found_by");
   if (const auto v = root.find("seed")) plan.seed = static_cast<std::uint64_t>(v->integer(0, INT64_MAX));
