@@ -153,36 +153,36 @@ TEST(Schedules, ChunksDivideBubbles) {
 TEST(Schedules, InterleavedGroupsPassChunksTogether) {
   for (const std::int32_t microbatches : {8, 9, 11, 12, 14}) {
     for (const std::int32_t together : {4, 5, 6, 7}) {
-      constexpr std::int32_t kDevices = 4, kChunks = 3;
+      constexpr std::int32_t devices = 4, chunks = 3;
       const std::int32_t left = microbatches % together;
       const std::string written = fmt::format("interleaved-groups:{}", together);
-      const PipelineShape shape{kDevices, microbatches, kChunks};
-      if (left != 0 && left < kDevices) {
+      const PipelineShape shape{devices, microbatches, chunks};
+      if (left != 0 && left < devices) {
         EXPECT_THROW((void)make_schedule(written, shape), InputError);
         continue;
       }
       std::vector<std::pair<std::int32_t, std::int32_t>> forward;  // microbatch and chunk
       for (std::int32_t first = 0; first < microbatches; first += together) {
-        for (std::int32_t chunk = 0; chunk < kChunks; ++chunk) {
+        for (std::int32_t chunk = 0; chunk < chunks; ++chunk) {
           for (std::int32_t m = first; m < std::min(first + together, microbatches); ++m)
             forward.emplace_back(m, chunk);
         }
       }
       const PipelineSchedule schedule = make_schedule(written, shape);
-      for (std::int32_t d = 0; d < kDevices; ++d) {
+      for (std::int32_t d = 0; d < devices; ++d) {
         std::size_t forwards = 0, backwards = 0, ahead = 0;
         for (const PipelineStep& step : schedule[static_cast<std::size_t>(d)]) {
           const bool back = step.kind == StepKind::Backward;
           const auto [microbatch, chunk] = forward[back ? backwards++ : forwards++];
           EXPECT_EQ(step.microbatch, microbatch);
-          EXPECT_EQ(step.stage, (back ? kChunks - 1 - chunk : chunk) * kDevices + d);
+          EXPECT_EQ(step.stage, (back ? chunks - 1 - chunk : chunk) * devices + d);
           if (backwards == 0) ahead = forwards;
         }
         // One more where one forward and one backward begin to alternate.
-        const auto warm_up = static_cast<std::size_t>(2 * (kDevices - d - 1) + (kChunks - 1) * together);
+        const auto warm_up = static_cast<std::size_t>(2 * (devices - d - 1) + (chunks - 1) * together);
         EXPECT_EQ(ahead, std::min(warm_up + 1, forward.size()));
       }
-      if (together == kDevices) {
+      if (together == devices) {
         EXPECT_EQ(schedule, make_schedule("interleaved", shape));
       }
     }
