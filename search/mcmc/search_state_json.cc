@@ -184,10 +184,10 @@ Json json_of(const SearchSubject& subject) {
             {"microbatches", subject.options.microbatches},
             {"moves", subject.flexflow_moves ? "flexflow" : "all"},
             {"baselines_ns", baselines_of(subject)}};
-  if (const std::optional<Pipeline>& pipeline = subject.options.pipeline)
-    json["pipeline"] = {{"schedule", pipeline->schedule},
-                        {"stage_of", pipeline->stage_of},
-                        {"messages", pipeline->messages ? name_of(*pipeline->messages) : ""}};
+  if (const std::optional<Pipeline>& pipeline = subject.options.pipeline) {
+    json["pipeline"] = {{"schedule", pipeline->schedule}, {"stage_of", pipeline->stage_of}};
+    if (pipeline->messages) json["pipeline"]["messages"] = name_of(*pipeline->messages);
+  }
   if (subject.options.recompute.kind != Recompute::Kind::None)
     json["recompute"] =
         recompute_segments(subject.graph, subject.options.recompute, subject.options.pipeline);
