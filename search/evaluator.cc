@@ -172,6 +172,8 @@ std::optional<Evaluation> Evaluator::score_from_few(const BoundStrategy& strateg
     if (const auto result = score_few(folded(strategy), few)) return result;
     at_least = std::max(at_least, least_makespan(expanded_, timeline_).time);
   }
+  if (const auto result = score_in_rhythm(folded(strategy))) return result;
+  at_least = std::max(at_least, least_makespan(expanded_, timeline_).time);
   return std::nullopt;
 }
 
@@ -210,6 +212,7 @@ std::optional<Evaluation> Evaluator::score_as_it_is(Nanoseconds limit, const Bou
     if (const auto result = score_few(strategy, few)) return result;
     if (limit != kNoLimit && takes_longer(limit, strategy)) return std::nullopt;
   }
+  if (const auto result = tried.empty() ? std::nullopt : score_in_rhythm(strategy)) return result;
   return simulate_all(strategy, {.labels = labels_, .folding = folding_});
 }
 
@@ -263,6 +266,11 @@ const Folding* Evaluator::fold(const BoundStrategy& strategy, std::int32_t micro
 std::optional<Evaluation> Evaluator::score_few(const BoundStrategy& strategy, std::int32_t few) {
   simulate(strategy, {.labels = labels_, .microbatches = few, .folding = folding_});
   return judge_few();
+}
+
+std::optional<Evaluation> Evaluator::score_in_rhythm(const BoundStrategy& strategy) {
+  const std::int32_t more = few_microbatches_in_rhythm(expanded_, timeline_);
+  return more > 0 ? score_few(strategy, more) : std::nullopt;
 }
 
 std::optional<Evaluation> Evaluator::judge_few() {

@@ -141,6 +141,8 @@ class Evaluator {
                                            std::span<const std::int32_t> tried);
   bool takes_longer(Nanoseconds limit, const BoundStrategy& strategy);
   std::optional<Evaluation> score_few(const BoundStrategy& strategy, std::int32_t few);
+  /// More microbatches than were simulated, where their rhythm promises that this proves something.
+  std::optional<Evaluation> score_in_rhythm(const BoundStrategy& strategy);
   Bytes overflow(const std::vector<DeviceMemory>& peaks);
   [[nodiscard]] bool surely_fits() const;
 

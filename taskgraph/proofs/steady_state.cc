@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <span>
 #include <utility>
 
@@ -59,6 +60,7 @@ class SteadyStateFinder {
     const auto groups = static_cast<std::int32_t>(from_.few_order.steps.size());
     std::vector<std::int32_t> periods;
     for (std::int32_t n = 1; n <= kLongest; ++n) periods.insert(periods.end(), {n, n * groups});
+    if (from_.rhythm > 0) periods.push_back(from_.rhythm);
     std::ranges::sort(periods);
     periods.erase(std::unique(periods.begin(), periods.end()), periods.end());
     for (const std::int32_t period : periods) {
@@ -311,6 +313,23 @@ class SteadyStateFinder {
   bool barriers_decide_ = false;                                    // by their keys, what is taken first
 };
 
+// After so many blocks of microbatches the loss begins at the same distances again, in the middle of the
+// iteration, where the pipeline neither fills nor drains; 0 where that is not to be seen.
+std::int32_t rhythm_of_loss(const ExpandedStrategy& expanded, const Timeline& timeline) {
+  const OperatorId loss(expanded.contents().graph().operators().size() - 1);
+  const std::int32_t every = expanded.block().microbatches;
+  std::vector<Nanoseconds> times;
+  for (std::int32_t m = 0; m < expanded.microbatches(); m += every)
+    times.push_back(timeline.start[expanded.tasks_of(loss, m).forward.index()]);
+  std::ranges::sort(times);
+  std::adjacent_difference(times.begin(), times.end(), times.begin());
+  const auto from = times.begin() + std::ssize(times) / 2, to = times.begin() + 7 * std::ssize(times) / 8;
+  for (std::ptrdiff_t period = 1; 2 * period <= to - from; ++period) {
+    if (std::equal(from, to, from - period)) return static_cast<std::int32_t>(period);
+  }
+  return 0;
+}
+
 }  // namespace
 
 Nanoseconds SteadyState::time_of(Nanoseconds of_few) const {
@@ -352,7 +371,8 @@ FewMicrobatches few_microbatches_of(const ExpandedStrategy& expanded, const Time
                       contents.order_of(expanded.strategy(), expanded.microbatches()),
                       contents.order_of(expanded.strategy(), many),
                       block.microbatches,
-                      contents.versions().first_regular()};
+                      contents.versions().first_regular(),
+                      rhythm_of_loss(expanded, timeline)};
   few.barriers.resize(few.few_order.group_of.size());
   for (const StepBarrier& b : expanded.barriers()) few.barriers[b.device.index()].push_back(b.task);
   return few;
@@ -404,6 +424,8 @@ std::int32_t most_at_hand(const PipelineOrder& order, std::int32_t microbatches)
   return most;
 }
 
+constexpr std::int32_t kPeriods = 12;  // of these units, is divided by all periods that are looked for
+
 // Of which every number of microbatches is a multiple, but for what the plan's number leaves over.
 std::int32_t unit_of_microbatches(const PlanContents& contents, std::size_t groups) {
   const auto& pipeline = contents.options().pipeline;
@@ -429,10 +451,10 @@ std::int32_t few_microbatches_from(std::int32_t n, const PlanContents& contents,
 }
 
 std::vector<std::int32_t> few_microbatches(const PlanContents& contents, const BoundStrategy& strategy) {
+  constexpr std::int32_t kMore = 4;
   // Most plans are steady when their devices have filled up and worked off as many, those that do not put
   // weights off already as soon as they have filled up. Where not, more may help, or a period of several: it
   // must divide what is left out.
-  constexpr std::int32_t kMore = 4, kPeriods = 12;
   const std::int32_t all = contents.options().microbatches;
   if (all < 2 * kMore) return {};
   const PipelineOrder order = contents.order_of(strategy, all);
@@ -457,6 +479,17 @@ std::vector<std::int32_t> few_microbatches(const PlanContents& contents, const B
   if (2 * usual <= all) few.push_back(usual);
   if (2 * late <= all && !may_drift) few.push_back(late);
   return few;
+}
+
+std::int32_t few_microbatches_in_rhythm(const ExpandedStrategy& few, const Timeline& timeline) {
+  const PlanContents& contents = few.contents();
+  const std::int32_t all = contents.options().microbatches;
+  const std::int32_t unit =
+      unit_of_microbatches(contents, contents.order_of(few.strategy(), all).steps.size());
+  const std::int32_t rhythm = rhythm_of_loss(few, timeline);
+  if (rhythm == 0 || kPeriods * unit % rhythm == 0) return 0;
+  const std::int32_t more = at_least(few.microbatches() + 1, all, std::lcm(rhythm, unit));
+  return 2 * more <= all ? more : 0;
 }
 
 std::vector<std::int32_t> stream_lengths(const PlanContents& contents, const BoundStrategy& strategy) {

@@ -42,6 +42,7 @@ struct FewMicrobatches {
   /// Where weights change between microbatches (TaskBlock), all other members but the orders count blocks of
   /// this many microbatches, and the steady part begins with a microbatch that needs changed weights.
   std::int32_t of_block = 1, first_regular = 0;
+  std::int32_t rhythm = 0;  ///< a period to look for beside the usual ones; 0: none
 };
 
 /// Of a strategy that was expanded with few microbatches, where there are `many`.
@@ -85,6 +86,10 @@ std::vector<std::int32_t> stream_lengths(const PlanContents& contents, const Bou
 /// Numbers of microbatches to try, ascending. None where simulating all of the plan's microbatches costs
 /// about as much.
 std::vector<std::int32_t> few_microbatches(const PlanContents& contents, const BoundStrategy& strategy);
+/// A number of microbatches, more than were built, that may prove what few_microbatches() did not: the loss
+/// begins again and again after as many different times as these numbers do not allow for. 0 where it does
+/// not, or where simulating all of the plan's microbatches costs about as much.
+std::int32_t few_microbatches_in_rhythm(const ExpandedStrategy& few, const Timeline& timeline);
 /// The least number of microbatches from n on that may be simulated instead of the plan's own.
 std::int32_t few_microbatches_from(std::int32_t n, const PlanContents& contents,
                                    const BoundStrategy& strategy);

@@ -17,9 +17,12 @@
 namespace pipesim {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::Ge;
+using testing::Gt;
 using testing::IsEmpty;
+using testing::Lt;
 using testing::SizeIs;
 
 /// A plan of many microbatches, and what is found when few are simulated.
@@ -164,6 +167,58 @@ TEST_F(UnequalSteadyChain, IsNotSteadyUnderGPipe) {
 TEST_F(SteadyChain, IsNotSteadyBeforeItsDevicesHaveFilledUp) {
   EXPECT_FALSE(plan("1f1b", 64).find(kStages));
   EXPECT_FALSE(plan("1f1b", 64).find(64));  // there are no more
+}
+
+// Equal layers but one.
+OperatorGraph chain_with_unequal(std::int32_t layers, std::int32_t unequal, std::int64_t outputs) {
+  GraphBuilder b("chain", 64);
+  TensorId x = b.data("x", {64, 4096});
+  for (std::int32_t l = 0; l < layers; ++l)
+    x = b.add("linear", "fc" + std::to_string(l), {x}, {{"out", l == unequal ? outputs : 4096}, {"bias", 0}});
+  return b.build();
+}
+
+// Each layer is a stage on a device of its own, and messages block both devices.
+FewAndMany blocking_stages(const OperatorGraph& chain, const CostModel& costs) {
+  Strategy strategy;
+  PlanOptions options;
+  options.microbatches = 512;
+  options.pipeline = Pipeline{"1f1b", {}};
+  options.pipeline->messages = StageMessages::Blocking;
+  for (const Operator& layer : chain.operators()) {
+    options.pipeline->stage_of.push_back(static_cast<std::int32_t>(strategy.size()));
+    strategy.push_back(single_device(layer, DeviceId(strategy.size())));
+  }
+  return {chain, costs, options, strategy};
+}
+
+// Where messages block, stages may take their turns in a rhythm of many microbatches.
+TEST(SteadyState, IsFoundInARhythmThatNoUsualPeriodDivides) {
+  struct Chain {
+    std::int32_t stages, unequal;
+    std::int64_t outputs;
+  };
+  const Topology topology = make_topology("p100-4x4:4");
+  const CostModel costs(topology);
+  for (const auto& [stages, unequal, outputs] :
+       {Chain{9, 1, 2048}, {9, 4, 4500}, {13, 8, 3072}, {16, 4, 4200}}) {
+    SCOPED_TRACE(testing::Message() << stages << " stages, " << unequal << " unequal");
+    const OperatorGraph chain = chain_with_unequal(stages, unequal, outputs);
+    FewAndMany p = blocking_stages(chain, costs), all = blocking_stages(chain, costs);
+    for (const std::int32_t n : few_microbatches(p.contents, p.bound)) EXPECT_FALSE(p.find(n)) << n;
+    const std::int32_t more = few_microbatches_in_rhythm(p.expanded, p.timeline);
+    ASSERT_THAT(more, AllOf(Gt(p.expanded.microbatches()), Lt(128)));
+    const auto steady = p.find(more);
+    ASSERT_TRUE(steady);
+    all.build(512);
+    expect_same(p, *steady, all);
+  }
+}
+
+TEST_F(SteadyChain, HasNoRhythmBesideTheUsualOnes) {
+  FewAndMany p = plan("1f1b", 64);
+  ASSERT_TRUE(p.find(28));
+  EXPECT_EQ(few_microbatches_in_rhythm(p.expanded, p.timeline), 0);
 }
 
 TEST_F(SteadyChain, TriesFewMicrobatches) {
