@@ -2,7 +2,9 @@
 
 #include <tbb/spin_mutex.h>
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -29,8 +31,14 @@ class BoundConfigs {
   Evaluator& evaluator_;
   void clear();
 
-  std::vector<std::unique_ptr<std::atomic<const BoundOperator*>[]>> bound_;  // per operator and config;
-                                                                             // nullptr: not yet
+  // An operator on a thousand devices has tens of thousands of configs, few of which are ever bound.
+  static constexpr std::size_t kPage = 64;
+  using Page = std::array<std::atomic<const BoundOperator*>, kPage>;  // nullptr: not yet
+  using Pages = std::unique_ptr<std::atomic<Page*>[]>;                // nullptr: nothing of it is bound
+  Page& page_of(OperatorId op, std::size_t config);
+
+  std::vector<Pages> bound_;  // by operator: of its configs in order
+  std::vector<std::unique_ptr<Page>> pages_;
   std::atomic<std::uint64_t> generation_;
   tbb::spin_mutex mutex_;  // held to change it
 };

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "sim/base/deadline.h"
 #include "taskgraph/moving/box_cuts.h"
 #include "taskgraph/moving/redistribution_between_meshes.h"
 #include "taskgraph/moving/redistribution_candidates.h"
@@ -202,6 +203,7 @@ void link_rounds(std::vector<RedistributionStep>& steps) {
   ArrivedSteps arrived;
   for (std::size_t i = 0; i < steps.size(); ++i) {
     RedistributionStep& step = steps[i];
+    stop_if_late();  // all pairs of a thousand devices may wait for a thousand messages each
     if (i == 0 || step.component != steps[i - 1].component) arrived.clear();
     for (const DeviceId d : contributors(step.kind, step.group)) {
       if (step.round == 0) break;
