@@ -51,8 +51,8 @@ PlannedPipeline best_plan(Contest& contest) {
 
 }  // namespace
 
-PlannedPipeline search_auto(const PlanRequest& request, const AutoOptions& options) {
-  Contest contest(request, options);
+PlannedPipeline search_auto(const PlanRequest& request) {
+  Contest contest(request);
   PlannerTurns planners(contest);
   const KeepTo keep(contest.until());
   planners.ask_baselines();
@@ -63,7 +63,7 @@ PlannedPipeline search_auto(const PlanRequest& request, const AutoOptions& optio
   planners.ask_simple_plans();
   planners.ask_planners();
   planners.ask_intra();
-  searches.search(options.budget);
+  searches.search(request.settings.budget);
   contest.finish();
   PlannedPipeline planned = best_plan(contest);
   planned.recipes = planners.take_ranking();

@@ -87,7 +87,7 @@ AutoState AutoCheckpoints::load(const std::string& file, const SplitSearchOf& sp
   if (const auto joint = root.find("joint")) {
     std::set<std::string> with_plan;  // parts of one search count once
     for (const AutoEntry& entry : state.done) {
-      if (entry.plan && entry.contribution.name != "joint") with_plan.insert(entry.contribution.name);
+      if (entry.plan && !is_joint(entry.contribution)) with_plan.insert(entry.contribution.name);
     }
     state.joint = parse_joint_state(*joint, graphs, topology, subject_.baselines.size() + with_plan.size());
   }

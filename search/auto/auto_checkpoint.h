@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "search/annealing/checkpoint_file.h"
@@ -23,6 +24,10 @@ struct AutoEntry {
   std::int32_t part = 0;          ///< of a search that goes on later: which part this was
   bool stopped = false;           ///< before it had a plan: not kept, since more time may find one
 };
+
+/// The name of the joint search from the plans of all other algorithms, in tables and checkpoints.
+inline constexpr std::string_view kJointSearch = "joint";
+inline bool is_joint(const Contribution& contribution) { return contribution.name == kJointSearch; }
 
 /// A search over splits, without stages, in one number of microbatches.
 struct SplitSearch {

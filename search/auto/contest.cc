@@ -14,22 +14,21 @@
 
 namespace pipesim {
 
-Contest::Contest(const PlanRequest& request, const AutoOptions& options)
+Contest::Contest(const PlanRequest& request)
     : request_(request),
-      options_(options),
       observer_(*request.observer),
       until_(deadline_kept()
                  ? deadline_kept()->with_stop(observer_.interruption())
                  : Deadline(std::numeric_limits<double>::infinity(), {}, observer_.interruption())),
       seconds_(until_.left()),
       subject_{request.graph, request.topology(), request.options, baselines_},
-      checkpoints_(options.checkpoint, options.checkpoint_every, subject_),
+      checkpoints_(chains().checkpoint, chains().checkpoint_every, subject_),
       candidates_(request.graph, request.topology()),
       evaluator_(SizedModel(request), request.costs, request.options),
       progress_(observer_.callback(), found_) {
-  observer_.expect(options.budget);
-  state_.seed = options.seed;
-  state_.chains = options.chains;
+  observer_.expect(request.settings.budget);
+  state_.seed = chains().seed;
+  state_.chains = chains().chains;
 }
 
 double Contest::left_until(double share) const {
@@ -44,7 +43,7 @@ const CandidateSet& Contest::candidates_of(const JointPlan& plan) {
   return with_groups_.try_emplace(groups, graph, request_.topology()).first->second;
 }
 
-bool Contest::ask(const std::string& name, double seconds, const Algorithm& plan, std::int32_t part) {
+bool Contest::ask(const std::string& name, double seconds, const Turn& plan, std::int32_t part) {
   if (entry(name, part) != nullptr) return true;
   AutoEntry made = run(name, seconds, plan);
   const bool had_time = !made.stopped;
@@ -71,7 +70,7 @@ void Contest::ask_baseline(const std::string& name, double seconds) {
   found_.add(std::move(made));
 }
 
-AutoEntry Contest::run(const std::string& name, double seconds, const Algorithm& plan) {
+AutoEntry Contest::run(const std::string& name, double seconds, const Turn& plan) {
   const Stopwatch time;
   AutoEntry made{{name, std::nullopt, 0, "", 0}, std::nullopt};
   Contribution& told = made.contribution;
@@ -121,15 +120,15 @@ std::string Contest::name_with(std::string_view algorithm, std::int32_t microbat
 }
 
 void Contest::resume() {
-  if (const std::string& file = options_.resume; !file.empty()) {
+  if (const std::string& file = chains().resume; !file.empty()) {
     AutoState found = checkpoints_.load(file, split_searches(), [&](const SequenceDivision& sequence) {
       return evaluator_.graph(request_.microbatches(), sequence);
     });
-    if (options_.seed_is_asked) require_choice(file, "seed", state_.seed, found.seed);
-    if (options_.chains_are_asked) require_choice(file, "chains", state_.chains, found.chains);
+    if (chains().seed_is_asked) require_choice(file, "seed", state_.seed, found.seed);
+    if (chains().chains_are_asked) require_choice(file, "chains", state_.chains, found.chains);
     state_ = std::move(found);
     if (!state_.joint)  // then its first part must be done again
-      std::erase_if(state_.done, [](const AutoEntry& e) { return e.contribution.name == "joint"; });
+      std::erase_if(state_.done, [](const AutoEntry& e) { return is_joint(e.contribution); });
     for (const AutoEntry& entry : state_.done) found_.add(entry);
   }
   keep(false);
@@ -154,7 +153,7 @@ SplitSearch* Contest::splits(std::int32_t microbatches) {
     made->starts = starts_;
     made->baselines = baselines_;
     const auto is_late = [](const SearchStart& s) { return !s.evaluation; };
-    if (until_.limited() && !checkpoints_.wanted() && options_.resume.empty() &&
+    if (until_.limited() && !checkpoints_.wanted() && chains().resume.empty() &&
         !std::ranges::all_of(starts_, is_late))
       std::erase_if(made->starts, is_late);
   } else {

@@ -23,11 +23,11 @@ namespace pipesim {
 /// the plan of each. Their results are in checkpoints, so that none is run again by a search that goes on.
 class Contest {
  public:
-  /// Both must outlive it.
-  Contest(const PlanRequest& request, const AutoOptions& options);
+  /// `request` must outlive it.
+  explicit Contest(const PlanRequest& request);
 
   [[nodiscard]] const PlanRequest& request() const { return request_; }
-  [[nodiscard]] const AutoOptions& options() const { return options_; }
+  [[nodiscard]] const ChainSettings& chains() const { return request_.settings.chains; }
   [[nodiscard]] JointEvaluator& evaluator() { return evaluator_; }
   [[nodiscard]] const CandidateSet& candidates() const { return candidates_; }
   /// Of the plan's model, whose experts take tokens in groups.
@@ -46,13 +46,13 @@ class Contest {
     std::optional<Evaluation> evaluation = std::nullopt;  ///< where it is known
     bool as_asked = true;  ///< recomputation and sharding are those of the request
   };
-  /// An algorithm, which may refuse (InputError, UsageError) and writes a note on what it did.
-  using Algorithm = std::function<Found(std::string& note)>;
+  /// The turn of an algorithm, which may refuse (InputError, UsageError) and writes a note on what it did.
+  using Turn = std::function<Found(std::string& note)>;
   /// A part of a search whose result is not kept, because a larger budget goes on with it.
   static constexpr std::int32_t kLastPart = 100;
   /// Runs an algorithm for so many seconds at most, unless the checkpoint has what it found. A search that
   /// goes on later is run in parts, numbered from 0. False: it had too little time.
-  bool ask(const std::string& name, double seconds, const Algorithm& plan, std::int32_t part = 0);
+  bool ask(const std::string& name, double seconds, const Turn& plan, std::int32_t part = 0);
   /// Runs a baseline for so many seconds at most. Checkpoints are of the same search if its time is the same.
   void ask_baseline(const std::string& name, double seconds);
   /// The result of an algorithm, or of its part; nullptr when it was not asked yet or had too little time.
@@ -82,12 +82,11 @@ class Contest {
   void finish();
 
  private:
-  AutoEntry run(const std::string& name, double seconds, const Algorithm& plan);
+  AutoEntry run(const std::string& name, double seconds, const Turn& plan);
   void keep(bool last);
   [[nodiscard]] AutoCheckpoints::SplitSearchOf split_searches();
 
   const PlanRequest& request_;
-  const AutoOptions& options_;
   SearchObserver& observer_;  // from the first algorithm on: an interruption loses nothing
   Stopwatch time_;
   Deadline until_;

@@ -1,5 +1,7 @@
 #include "search/auto/planner_turns.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string>
 #include <string_view>
@@ -32,8 +34,7 @@ constexpr double kLatePlannersEnd = 0.85;
 PlannerTurns::PlannerTurns(Contest& contest)
     : contest_(contest),
       request_(contest.request()),
-      options_(contest.options()),
-      has_recipes_(pipesim::has_recipes(request_.graph) && !options_.recomputes_stages),
+      has_recipes_(pipesim::has_recipes(request_.graph) && !contest.chains().recomputes_stages),
       only_recipes_(has_recipes_ &&
                     request_.graph.operators().size() * request_.topology().num_devices() > kManyOperators) {}
 
@@ -84,7 +85,7 @@ PlannedPipeline PlannerTurns::ranked(std::string& none_left) {
 }
 
 bool PlannerTurns::begins_with_splits() const {
-  return contest_.until().limited() && options_.budget.proposals == 0 && !has_recipes_;
+  return contest_.until().limited() && request_.settings.budget.proposals == 0 && !has_recipes_;
 }
 
 void PlannerTurns::ask_simple_plans() {
@@ -108,8 +109,8 @@ void PlannerTurns::ask_data_parallel() {
 }
 
 void PlannerTurns::ask_recipe() {
-  if (!options_.recipe) return;
-  const Recipe& recipe = *options_.recipe;
+  if (!contest_.chains().recipe) return;
+  const Recipe& recipe = *contest_.chains().recipe;
   contest_.ask("recipe " + recipe.str(), contest_.left_until(kDataParallelEnd), [&](std::string&) {
     const RecipeStrategy made = expand_recipe(recipe, RecipeModel(request_.graph), request_.topology());
     return Contest::Found{joint_plan(request_.graph, request_.topology(), request_.microbatches(),
@@ -121,11 +122,13 @@ void PlannerTurns::ask_recipe() {
 void PlannerTurns::ask_planners() {
   if (only_recipes_) return;
   std::vector<Ask> asks;
-  for (const Planner& planner : planners()) asks.push_back({&planner, request_.microbatches()});
-  for (const Planner& planner : planners()) {
-    for (const std::int32_t microbatches : other_microbatches(request_.microbatches())) {
-      if (contest_.evaluator().graph(microbatches) != nullptr) asks.push_back({&planner, microbatches});
-    }
+  std::vector<std::int32_t> numbers;
+  for (const std::int32_t microbatches : other_microbatches(request_.microbatches())) {
+    if (contest_.evaluator().graph(microbatches) != nullptr) numbers.push_back(microbatches);
+  }
+  for (const Algorithm& planner : stage_planners()) asks.push_back({&planner, request_.microbatches()});
+  for (const Algorithm& planner : stage_planners()) {
+    for (const std::int32_t microbatches : numbers) asks.push_back({&planner, microbatches});
   }
   late_ = ask_each(asks, begins_with_splits() ? kPlannersEndBehind : kPlannersEnd);
 }
@@ -162,7 +165,7 @@ std::vector<PlannerTurns::Ask> PlannerTurns::ask_each(const std::vector<Ask>& as
 }
 
 // False: it had too little time.
-bool PlannerTurns::ask_planner(const Planner& planner, std::int32_t microbatches, double seconds) {
+bool PlannerTurns::ask_planner(const Algorithm& planner, std::int32_t microbatches, double seconds) {
   const OperatorGraph& graph =
       microbatches == request_.microbatches() ? request_.graph : *contest_.evaluator().graph(microbatches);
   const auto ask_one = [&](const std::string& name, std::optional<std::int64_t> copy_microbatch) {
@@ -189,9 +192,9 @@ bool PlannerTurns::ask_planner(const Planner& planner, std::int32_t microbatches
     });
   };
   const bool had_time = ask_one(contest_.name_with(planner.name, microbatches), std::nullopt);
-  const bool has_own = planner.name == "dapple" && options_.copy_microbatch;
-  if (has_own && microbatches == request_.microbatches())
-    ask_one("dapple, --microbatch a copy", options_.copy_microbatch);
+  const std::optional<std::int64_t> of_copy = request_.settings.copy_microbatch;
+  if (planner.copies_pipelines && of_copy && microbatches == request_.microbatches())
+    ask_one(fmt::format("{}, --microbatch a copy", planner.name), of_copy);
   return had_time;
 }
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "search/auto/contest.h"
-#include "search/planners/planner.h"
+#include "search/planners/algorithm.h"
 
 namespace pipesim {
 
@@ -40,7 +40,7 @@ class PlannerTurns {
 
  private:
   struct Ask {
-    const Planner* planner;
+    const Algorithm* planner;
     std::int32_t microbatches;
   };
   void rank_recipes();
@@ -48,11 +48,10 @@ class PlannerTurns {
   void ask_data_parallel();
   void ask_recipe();
   std::vector<Ask> ask_each(const std::vector<Ask>& asks, double end);
-  bool ask_planner(const Planner& planner, std::int32_t microbatches, double seconds);
+  bool ask_planner(const Algorithm& planner, std::int32_t microbatches, double seconds);
 
   Contest& contest_;
   const PlanRequest& request_;
-  const AutoOptions& options_;
   bool has_recipes_;   // that may be ranked
   bool only_recipes_;  // are asked, and a joint search from the best
   std::optional<RecipeRanking> ranking_;

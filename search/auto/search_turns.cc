@@ -99,7 +99,7 @@ void SearchTurns::search_splits(std::int32_t microbatches, const SearchBudget& m
         AutoState& state = contest_.state();
         McmcOptions options;
         options.seed = state.seed;
-        options.threads = contest_.options().threads;
+        options.threads = contest_.chains().threads;
         options.chains = static_cast<int>(state.chains);
         if (const auto before = state.mcmc.find(microbatches); before != state.mcmc.end())
           options.resume = before->second;
@@ -128,12 +128,12 @@ void SearchTurns::search_jointly(const SearchBudget& more, std::int32_t part) {
   std::vector<JointPlan> found;
   std::vector<std::string> names;
   for (const auto& [name, scored] : contest_.found().plans()) {
-    if (name == "joint") continue;
+    if (name == kJointSearch) continue;
     found.push_back(scored.plan);
     names.push_back(name);
   }
   contest_.ask(
-      "joint", seconds_of(more),
+      std::string(kJointSearch), seconds_of(more),
       [&](std::string& note) {
         JointMoves moves(contest_.candidates(), kMostMicrobatches);
         for (const JointPlan& plan : found) {
@@ -146,14 +146,14 @@ void SearchTurns::search_jointly(const SearchBudget& more, std::int32_t part) {
         for (const std::string& n : names) options.algorithms.push_back(n.substr(0, n.find(',')));
         options.budget.proposals = given_jointly_;
         options.seed = state.seed;
-        options.threads = contest_.options().threads;
+        options.threads = contest_.chains().threads;
         options.resume = state.joint;
         options.budget.seconds = seconds_after(options.resume ? options.resume->seconds : 0, more);
         options.keep = [&](const JointState& now, bool last) {
           contest_.keep_state(last, [&] { state.joint = now; });
         };
         const JointOutcome outcome = pipesim::search_jointly(contest_.evaluator(), moves, found, options,
-                                                             contest_.progress_of("joint"));
+                                                             contest_.progress_of(std::string(kJointSearch)));
         const std::string helped = improving_moves(outcome);
         note = fmt::format("from {}; {} proposals, {} accepted{}{}", names[outcome.start], outcome.proposals,
                            outcome.accepted, helped.empty() ? "" : "; better by ", helped);

@@ -1,8 +1,8 @@
 #include "search/planners/planner.h"
 
-#include <array>
 #include <tuple>
 
+#include "search/planners/algorithm.h"
 #include "sim/base/deadline.h"
 
 namespace pipesim {
@@ -59,14 +59,31 @@ void choose_schedule(const PlanRequest& request, PlannedPipeline& planned) {
   planned.trials.tried = std::move(tried);
 }
 
-std::span<const Planner> planners() {
-  static constexpr std::array kAll{
-      Planner{"gpipe", "stages of about equal compute time", propose_gpipe},
-      Planner{"pipedream", "its dynamic program over cuts, replicas and levels of the topology",
-              propose_pipedream},
-      Planner{"dapple", "replicated stages for the least latency of an iteration", propose_dapple},
-      Planner{"alpa", "stages on submeshes by dynamic programming", propose_alpa}};
-  return kAll;
+std::span<const Algorithm> stage_planners() {
+  static const std::vector<Algorithm> all{
+      {.name = "gpipe",
+       .summary = "pipelines: stages of about equal compute time",
+       .propose = propose_gpipe,
+       .settings = {"stages", "chunks", "schedule"},
+       .stages = Algorithm::Stages::InGroups},
+      {.name = "pipedream",
+       .summary = "pipelines: its dynamic program over cuts, replicas and levels of the topology",
+       .propose = propose_pipedream,
+       .settings = {"schedule", "cost-model", "activation-transfers", "straight", "use-fewer",
+                    "memory-limit"},
+       .cost_models = {"repaired", "paper"}},
+      {.name = "dapple",
+       .summary = "pipelines: replicated stages for the least latency of an iteration",
+       .propose = propose_dapple,
+       .settings = {"schedule", "cost-model", "stages"},
+       .cost_models = {"simulated", "paper"},
+       .stages = Algorithm::Stages::Listed,
+       .copies_pipelines = true},
+      {.name = "alpa",
+       .summary = "pipelines: stages on submeshes by dynamic programming",
+       .propose = propose_alpa,
+       .settings = {"schedule", "layers", "stage-costs"}}};
+  return all;
 }
 
 }  // namespace pipesim

@@ -37,6 +37,19 @@ struct StageCostsFile {
   bool divides_batch = false;     ///< the model's batch is that of an iteration, to be divided by that number
 };
 
+/// How auto searches from the plans of other algorithms.
+struct ChainSettings {
+  std::uint64_t seed = 1;
+  std::size_t chains = 8;  ///< of searches over splits
+  int threads = 1;
+  std::string checkpoint;                                ///< file to write; "": none
+  double checkpoint_every = 3;                           ///< seconds between two
+  std::string resume;                                    ///< file to go on from; "": none
+  bool seed_is_asked = false, chains_are_asked = false;  ///< then the file must have the same
+  bool recomputes_stages = false;  ///< was asked for, which no recipe that is ranked does
+  std::optional<Recipe> recipe;    ///< a complete one to begin with, of the request's model and microbatches
+};
+
 /// Settings of planners. Each planner reads its own.
 struct PlannerSettings {
   std::string schedule = "1f1b";       ///< that stages are planned for
@@ -48,17 +61,18 @@ struct PlannerSettings {
   bool published_cost = false;         ///< dapple: chooses by the published score, not by simulation
   PipeDreamOptions pipedream;
   bool replicas_take_turns = false;  ///< pipedream: where the schedule lets them
-  std::optional<std::int64_t>
-      copy_microbatch;       ///< dapple: samples of a microbatch on each copy of the pipeline
-  std::int32_t layers = 16;  ///< alpa, exhaustive: clusters of operators
+  /// dapple: samples of a microbatch on each copy of the pipeline. auto asks dapple with and without them.
+  std::optional<std::int64_t> copy_microbatch;
+  std::int32_t layers = 16;                   ///< alpa, exhaustive: clusters of operators
   std::optional<StageCostsFile> stage_costs;  ///< alpa
   MeshAxes mesh;                              ///< intra: splits over its axes; none: any
-  SearchBudget budget;                        ///< exhaustive
+  SearchBudget budget;                        ///< exhaustive, auto
   RecipeFilter recipes;                       ///< recipes: those to choose among
   /// By conditions on them: where none is left, no other plan will do.
   bool recipes_are_asked = false;
-  int threads = 1;    ///< recipes: that simulate
-  double within = 0;  ///< recipes: how much better others may be, see RankingRequest
+  int threads = 1;       ///< recipes, intra: that work beside each other
+  double within = 0;     ///< recipes: how much better others may be, see RankingRequest
+  ChainSettings chains;  ///< auto
 };
 
 /// A request for plans of a model on a topology.
@@ -162,19 +176,7 @@ class NoRecipeLeft : public InputError {
   using InputError::InputError;
 };
 
-/// One way to plan a pipeline without searching.
-struct Planner {
-  std::string_view name, summary;
-  /// Throws InputError when there is no plan (NoPlanFound where time or memory is why), Interrupted when the
-  /// user ended it before there was one, and OutOfTime when the thread's deadline (sim/base/deadline.h)
-  /// passed before.
-  PlannedPipeline (*propose)(const PlanRequest& request);
-};
-
-/// gpipe, pipedream, dapple, alpa.
-std::span<const Planner> planners();
-
-// One for each of the files of this folder.
+// One for each of the files of this folder; search/algorithms.h has their names.
 PlannedPipeline propose_gpipe(const PlanRequest& request);
 PlannedPipeline propose_pipedream(const PlanRequest& request);
 PlannedPipeline propose_dapple(const PlanRequest& request);
@@ -189,6 +191,9 @@ PlannedPipeline propose_intra(const PlanRequest& request);
 /// the caller instead.
 PlannedPipeline propose_recipes(const PlanRequest& request);
 PlannedPipeline propose_recipes(const PlanRequest& request, const ProgressCallback& progress);
+/// The plan of a complete recipe of the request's model, not simulated. InputError where a rule that looks at
+/// operators refuses it.
+PlannedPipeline plan_of_recipe(const PlanRequest& request, const Recipe& recipe);
 /// Whether recipes are for this model: it has attention, in layers that repeat.
 bool has_recipes(const OperatorGraph& graph);
 

@@ -15,6 +15,20 @@
 namespace pipesim {
 namespace {
 
+RankingRequest ranking_request_of(const PlanRequest& request, const RecipeModel& model) {
+  return {model,
+          request.costs,
+          request.options,
+          request.samples(),
+          request.settings.recipes,
+          request.with_shape,
+          request.takes_batch,
+          request.settings.threads,
+          request.settings.within,
+          nullptr,
+          request.peers};
+}
+
 // Ranks until the deadline, or until nobody wants it to go on.
 RecipeRanking rank_in_sight(const PlanRequest& request, RankingRequest asked,
                             const ProgressCallback& progress) {
@@ -121,28 +135,9 @@ PlannedPipeline propose_recipes(const PlanRequest& request) {
   return planned;
 }
 
-PlannedPipeline propose_recipes(const PlanRequest& request, const ProgressCallback& progress) {
+PlannedPipeline plan_of_recipe(const PlanRequest& request, const Recipe& recipe) {
   const RecipeModel model(request.graph);
-  const RecipeFilter& filter = request.settings.recipes;
-  const RankingRequest asked{model,
-                             request.costs,
-                             request.options,
-                             request.samples(),
-                             filter,
-                             request.with_shape,
-                             request.takes_batch,
-                             request.settings.threads,
-                             request.settings.within,
-                             nullptr,
-                             request.peers};
-  RecipeRanking ranking = rank_in_sight(request, asked, progress);
-  if (ranking.recipes == 0 && ranking.proven())
-    throw NoRecipeLeft("recipes: " + why_no_recipe(model, request.topology(), request.samples(), filter));
-  const RatedRecipe* best = ranking.best();
-  if (best == nullptr) refuse_ranking(ranking, request);
-  const KeepTo keep(nullptr);  // writing down what was found takes little
-  const Recipe& recipe = best->recipe;
-  const ModelShape shape = asked.shape_of(recipe);
+  const ModelShape shape = ranking_request_of(request, model).shape_of(recipe);
   OperatorGraph graph = request.with_shape(shape);
   RecipeStrategy made = expand_recipe(recipe, RecipeModel(graph), request.topology());
   PlanOptions options = request.options;
@@ -153,6 +148,19 @@ PlannedPipeline propose_recipes(const PlanRequest& request, const ProgressCallba
   planned.sequence = shape.sequence;
   planned.devices.assign(static_cast<std::size_t>(recipe.pipeline * recipe.chunks),
                          recipe.devices() / recipe.pipeline);
+  return planned;
+}
+
+PlannedPipeline propose_recipes(const PlanRequest& request, const ProgressCallback& progress) {
+  const RecipeModel model(request.graph);
+  const RecipeFilter& filter = request.settings.recipes;
+  RecipeRanking ranking = rank_in_sight(request, ranking_request_of(request, model), progress);
+  if (ranking.recipes == 0 && ranking.proven())
+    throw NoRecipeLeft("recipes: " + why_no_recipe(model, request.topology(), request.samples(), filter));
+  const RatedRecipe* best = ranking.best();
+  if (best == nullptr) refuse_ranking(ranking, request);
+  const KeepTo keep(nullptr);  // writing down what was found takes little
+  PlannedPipeline planned = plan_of_recipe(request, best->recipe);
   planned.note = note_of_ranking(ranking, request.settings.within, request.observer->interrupted());
   planned.proven = ranking.proven();
   planned.scored = best->evaluation;

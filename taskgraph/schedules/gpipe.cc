@@ -15,9 +15,11 @@ PipelineSchedule build_gpipe(const PipelineShape& shape) {
 }  // namespace
 
 ScheduleKind gpipe_schedule() {
-  return {
+  ScheduleKind kind{
       "gpipe",    "all forward, then all backward", "Huang et al., NeurIPS 2019", false, suits_every_shape,
       build_gpipe};
+  kind.holds_all = true;
+  return kind;
 }
 
 }  // namespace pipesim

@@ -119,7 +119,7 @@ std::string bound_line(double bound, const std::vector<Baseline>& baselines) {
   std::string text = fmt::format("  lower bound of every plan: {}", pretty(Seconds(bound)));
   const Baseline* fastest = fastest_baseline(baselines);
   const std::string far =
-      fastest ? far_above(to_nanoseconds(Seconds(bound)), fastest->scored->evaluation.time, "") : "";
+      fastest ? far_above(to_nanoseconds(Seconds(bound)), fastest->scored->evaluation.time, nullptr) : "";
   if (!far.empty()) text += fmt::format("\n  {} is {}", fastest->name, far);
   return text + "\n\n";
 }
@@ -129,7 +129,7 @@ std::string fit_line(Evaluator& evaluator, const std::vector<Baseline>& baseline
   const Baseline* nearest = nearest_baseline(baselines);
   if (!nearest || fastest_baseline(baselines)) return "";
   return fmt::format("  no baseline fits; {} is the nearest{}\n\n", nearest->name,
-                     hints_text(hints_to_fit(evaluator, *nearest, run, "")));
+                     hints_text(hints_to_fit(evaluator, *nearest, run, nullptr)));
 }
 
 // Of the fastest baseline, or that which is nearest to fitting.

@@ -50,7 +50,7 @@ int chains_of(const Arguments& a) {
 std::optional<Recipe> start_of(const Arguments& a) {
   if (!a.has("recipe")) return std::nullopt;
   Recipe recipe = recipe_of(a);
-  if (a.text("algorithm") != "mcmc" || recipe.pipeline > 1)
+  if (algorithm_of(a).splits != Algorithm::Splits::RunsChains || recipe.pipeline > 1)
     throw UsageError(fmt::format(
         "search: --recipe with {} needs --algorithm auto",
         recipe.pipeline > 1 ? fmt::format("pp{}", recipe.pipeline) : "--algorithm " + a.text("algorithm")));
@@ -68,7 +68,8 @@ SearchRun search_run_of(const Arguments& a) {
   if (recipe) options.gradient_reduction = recipe->gradient_reduction();
   require_recompute(graph, options.recompute);
   require_imbalance(graph, options.imbalance);
-  if (const Runtime runtime = runtime_of(a); a.text("algorithm") == "exhaustive" && runtime != Runtime())
+  if (const Runtime runtime = runtime_of(a);
+      algorithm_of(a).splits == Algorithm::Splits::TriesAll && runtime != Runtime())
     throw UsageError(
         fmt::format("search: --runtime {} with --algorithm exhaustive, allowed: pipesim, other algorithms",
                     runtime.name));
@@ -86,7 +87,7 @@ SearchRun search_run_of(const Arguments& a) {
           a.given("seed"),
           a.given("chains"),
           a.choice("moves", {"all", "flexflow"}) == "flexflow",
-          a.text("algorithm"),
+          &algorithm_of(a),
           profile_note_of(a),
           text_or_none(a, "calibration"),
           text_or_none(a, "output"),
@@ -152,7 +153,7 @@ SearchOutcome search(SearchRun& run, const CostModel& costs, const CandidateSet&
                      const std::vector<Baseline>& baselines, const SearchTime& time, SearchWatch& watch,
                      const std::optional<Nanoseconds>& lower_bound) {
   for (const Baseline& b : baselines) {
-    if (b.name == run.algorithm) return outcome_of(b);
+    if (b.name == run.algorithm->name) return outcome_of(b);
   }
   const std::vector<SearchStart> starts = starts_of(baselines, run.flexflow_moves);
   SearchOutcome outcome;
@@ -166,7 +167,7 @@ SearchOutcome search(SearchRun& run, const CostModel& costs, const CandidateSet&
   if (time.limited()) budget.seconds = std::max(kShortestSearch, until.left());
   watch.expect(budget, lower_bound);
   const ProgressCallback progress = watch.callback();
-  if (run.algorithm == "exhaustive") {
+  if (run.algorithm->splits == Algorithm::Splits::TriesAll) {
     outcome = exhaustive(run.graph, costs, run.options, candidates, starts, budget, progress);
   } else {
     McmcOptions options;

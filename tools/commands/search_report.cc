@@ -13,7 +13,7 @@
 
 namespace pipesim {
 
-bool runs_chains(const SearchRun& run) { return run.algorithm == "mcmc"; }
+bool runs_chains(const SearchRun& run) { return run.algorithm->splits == Algorithm::Splits::RunsChains; }
 
 namespace {
 
@@ -76,7 +76,7 @@ Json json_of(const SearchRun& run, const PlanReport& report, const std::vector<B
   if (certainty.bound_is_late) json["lower_bound_s"] = nullptr;
   if (certainty.use) json["calibration"] = json_of(*certainty.use);
   json.update(json_of(certainty.reliance));
-  json["search"] = {{"algorithm", run.algorithm},
+  json["search"] = {{"algorithm", run.algorithm->name},
                     {"proposals", outcome.proposals},
                     {"accepted", outcome.accepted},
                     {"proposals_per_second", rate(outcome)},

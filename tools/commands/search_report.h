@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "models/operator_graph.h"
+#include "search/auto/algorithms.h"
 #include "search/recipes/recipe.h"
 #include "search/search.h"
 #include "tools/inputs/calibration_use.h"
@@ -29,7 +30,7 @@ struct SearchRun {
   int threads, chains;
   bool seed_given, chains_given;
   bool flexflow_moves;
-  std::string algorithm;
+  const Algorithm* algorithm;
   std::string profile_note;                                  // "": none
   std::string calibration, output, log, checkpoint, resume;  // files; "": none
   double checkpoint_every;                                   // seconds

@@ -57,9 +57,9 @@ SimulateRun simulate_run_of(const Arguments& a, std::ostream& err) {
 std::vector<std::string> hints_of(const SimulateRun& run, Evaluator& evaluator) {
   const Plan& plan = run.subject.plan;
   if (!run.of_baseline || plan.options.pipeline)
-    return hints_to_fit(evaluator, plan.strategy, "", plan.found_by == "recipe");
+    return hints_to_fit(evaluator, plan.strategy, nullptr, plan.found_by == "recipe");
   const Baseline baseline{plan.found_by, ScoredStrategy{plan.strategy, {}}, ""};
-  return hints_to_fit(evaluator, baseline, *run.of_baseline, "");
+  return hints_to_fit(evaluator, baseline, *run.of_baseline, nullptr);
 }
 
 int run_simulate(const Arguments& arguments, Streams& streams) {

@@ -50,8 +50,10 @@ const std::set<std::string>& options_of_runs() {
 
 PointPlans plans_of(const Arguments& a, const std::vector<StudyAxis>& axes = {}) {
   if (a.given("plans")) {
-    const std::string& name = a.choice("plans", {"same", "recipes", "search"});
-    return name == "same" ? PointPlans::Same : name == "recipes" ? PointPlans::Recipes : PointPlans::Search;
+    constexpr std::array kAll{PointPlans::Same, PointPlans::Recipes, PointPlans::Search};
+    std::vector<std::string> names;
+    for (const PointPlans plans : kAll) names.emplace_back(name_of(plans));
+    return kAll[static_cast<std::size_t>(std::ranges::find(names, a.choice("plans", names)) - names.begin())];
   }
   const auto varies = [&](std::string_view option) {
     return std::ranges::any_of(axes, [&](const StudyAxis& axis) {
@@ -77,9 +79,9 @@ Arguments for_points(const Arguments& a, PointPlans plans) {
     throw UsageError(
         "whatif: --plans recipes finds a recipe for each point, so --recipe does not go with it");
   const Arguments made = plans == PointPlans::Recipes ? a.with("algorithm", "recipes") : a;
-  std::vector<std::string> planners;
-  for (const PlannerChoice& planner : planner_choices()) planners.emplace_back(planner.name);
-  (void)made.choice("algorithm", planners);
+  std::vector<std::string> names;
+  for (const Algorithm* planner : planners()) names.emplace_back(planner->name);
+  (void)made.choice("algorithm", names);
   return made.with("threads", "1");
 }
 

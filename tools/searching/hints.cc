@@ -78,7 +78,7 @@ std::optional<std::string> with_microbatches(Evaluator& evaluator, const std::st
 }  // namespace
 
 std::vector<std::string> hints_to_fit(Evaluator& evaluator, const Baseline& nearest, const ModelRun& run,
-                                      const std::string& algorithm) {
+                                      const Algorithm* algorithm) {
   std::vector<std::string> hints;
   const OperatorGraph& graph = evaluator.graph();
   const PlanOptions& options = evaluator.contents().options();
@@ -93,16 +93,16 @@ std::vector<std::string> hints_to_fit(Evaluator& evaluator, const Baseline& near
       if (smaller) hints.push_back(*std::move(smaller));
     }
   }
-  if (algorithm.empty()) {
+  if (algorithm == nullptr) {
     hints.push_back("search " + std::string(kTryAuto));
-  } else if (algorithm != "auto") {
+  } else if (!algorithm->asks_others) {
     hints.emplace_back(kTryAuto);
   }
   return hints;
 }
 
-std::vector<std::string> hints_to_fit(Evaluator& evaluator, const Strategy& plan,
-                                      const std::string& algorithm, bool by_recipe) {
+std::vector<std::string> hints_to_fit(Evaluator& evaluator, const Strategy& plan, const Algorithm* algorithm,
+                                      bool by_recipe) {
   const PlanOptions& options = evaluator.contents().options();
   if (const auto missing = missing_room(evaluator.graph(), evaluator.topology(), options))
     return {fmt::format("{} or more such devices: {}", missing->devices, missing->text)};
@@ -114,12 +114,12 @@ std::vector<std::string> hints_to_fit(Evaluator& evaluator, const Strategy& plan
       hints.emplace_back(by_recipe ? "recompute=full in the recipe: this plan fits"
                                    : "--recompute full: this plan fits");
     // All that go forward before the first comes back are held at once, however small they are.
-    if (evaluator.graph().batch() > 1 && pipeline && pipeline->schedule != "gpipe")
+    if (evaluator.graph().batch() > 1 && pipeline && !schedule_kind(pipeline->schedule).holds_all)
       hints.emplace_back("more --microbatches of fewer samples (with --batch): each holds less");
   }
   const bool has_stages = pipeline && pipeline->num_stages() > 1;
-  if (algorithm != "auto")
-    hints.push_back((algorithm.empty() ? "search " : "") +
+  if (algorithm == nullptr || !algorithm->asks_others)
+    hints.push_back((algorithm == nullptr ? "search " : "") +
                     std::string(has_stages ? kTryOtherPipelines : kTryAuto));
   return hints;
 }
@@ -138,14 +138,14 @@ std::string room_above(Nanoseconds bound, Nanoseconds time) {
   return fmt::format("so at most {} times as fast is possible", significant(times, 3));
 }
 
-std::string far_above(Nanoseconds bound, Nanoseconds time, const std::string& algorithm) {
+std::string far_above(Nanoseconds bound, Nanoseconds time, const Algorithm* algorithm) {
   constexpr double kFar = 3;
   const double times = static_cast<double>(time) / static_cast<double>(std::max<Nanoseconds>(1, bound));
   if (times < kFar) return "";
-  const std::string what =
-      algorithm == "auto" ? "a longer search (--seconds), other --microbatches or a larger --batch"
-      : algorithm.empty() ? "search, also with --algorithm auto, or a larger --batch"
-                          : "--algorithm auto, a longer search (--seconds), or a larger --batch";
+  const std::string what = algorithm == nullptr ? "search, also with --algorithm auto, or a larger --batch"
+                           : algorithm->asks_others
+                               ? "a longer search (--seconds), other --microbatches or a larger --batch"
+                               : "--algorithm auto, a longer search (--seconds), or a larger --batch";
   return fmt::format("{} times above the lower bound: a much faster plan may exist; try {}",
                      significant(times, 2), what);
 }

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "search/auto/algorithms.h"
 #include "search/search.h"
 #include "tools/inputs/model_run.h"
 
@@ -14,20 +15,20 @@ namespace pipesim {
 /// suffice.
 ///
 /// `nearest`: the baseline that is nearest to fitting; it does not fit. `run`: the model and its batch as the
-/// command line gave them. `options`: the run's. `algorithm`: the one that found nothing, "" without a
-/// search. The evaluator's timeline can't be used afterwards.
+/// command line gave them. `options`: the run's. `algorithm`: the one that found nothing, nullptr
+/// without a search. The evaluator's timeline can't be used afterwards.
 std::vector<std::string> hints_to_fit(Evaluator& evaluator, const Baseline& nearest, const ModelRun& run,
-                                      const std::string& algorithm);
+                                      const Algorithm* algorithm);
 /// The same for another plan that does not fit. `by_recipe`: its options are parts of a recipe.
-std::vector<std::string> hints_to_fit(Evaluator& evaluator, const Strategy& plan,
-                                      const std::string& algorithm, bool by_recipe = false);
+std::vector<std::string> hints_to_fit(Evaluator& evaluator, const Strategy& plan, const Algorithm* algorithm,
+                                      bool by_recipe = false);
 /// "\n  try --recompute full: …" for each, or "".
 std::string hints_text(const std::vector<std::string>& hints);
 
 /// "so at most 11 % faster is possible", "no plan is faster".
 std::string room_above(Nanoseconds bound, Nanoseconds time);
 /// What to try where a plan takes several times as long as the lower bound: "40 times above the lower bound:
-/// …"; else "". `algorithm` found it.
-std::string far_above(Nanoseconds bound, Nanoseconds time, const std::string& algorithm);
+/// …"; else "". `algorithm` found it, or nullptr.
+std::string far_above(Nanoseconds bound, Nanoseconds time, const Algorithm* algorithm);
 
 }  // namespace pipesim

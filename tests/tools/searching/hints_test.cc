@@ -34,7 +34,7 @@ struct Tight {
     baseline.scored = ScoredStrategy{baseline_strategy(baseline.name, graph, costs), {}};
   }
   [[nodiscard]] bool fits() { return evaluator.score(baseline.scored->strategy).feasible(); }
-  std::vector<std::string> hints(const std::string& algorithm, std::int32_t microbatches = 1) {
+  std::vector<std::string> hints(const Algorithm* algorithm, std::int32_t microbatches = 1) {
     return hints_to_fit(evaluator, baseline, {kTightGpt, microbatches}, algorithm);
   }
   OperatorGraph graph;
@@ -54,7 +54,7 @@ TEST(Hints, NameOnlyWhatHelps) {
     SCOPED_TRACE(gigabytes);
     Tight tight(margin_leaving(gigabytes));
     if (tight.fits()) continue;
-    const std::vector<std::string> hints = tight.hints("mcmc");
+    const std::vector<std::string> hints = tight.hints(&algorithm_named("mcmc"));
     ASSERT_FALSE(hints.empty());
     EXPECT_EQ(hints.back(), kAuto);
     bool recompute = false;
@@ -79,16 +79,17 @@ TEST(Hints, NameNothingThatIsUsedAlready) {
   PlanOptions options;
   options.recompute = parse_recompute("full");
   Tight tight(margin_leaving(0.05), kTightGpt, options);
-  for (const std::string& hint : tight.hints("auto")) EXPECT_THAT(hint, Not(AllOf(HasSubstr("recompute"))));
-  EXPECT_THAT(tight.hints("auto"), Not(testing::Contains(HasSubstr("auto"))));
+  for (const std::string& hint : tight.hints(&default_algorithm()))
+    EXPECT_THAT(hint, Not(AllOf(HasSubstr("recompute"))));
+  EXPECT_THAT(tight.hints(&default_algorithm()), Not(testing::Contains(HasSubstr("auto"))));
 }
 
 // Nothing that leaves weights where they are helps.
 TEST(Hints, OnlyPipelinesHelpWhereWeightsDoNotFit) {
   Tight tight(margin_leaving(0.01));
-  EXPECT_THAT(tight.hints("mcmc"), ElementsAre(kAuto));
-  EXPECT_THAT(tight.hints(""), ElementsAre(std::string("search ") + kAuto));
-  EXPECT_THAT(tight.hints("auto"), ElementsAre());
+  EXPECT_THAT(tight.hints(&algorithm_named("mcmc")), ElementsAre(kAuto));
+  EXPECT_THAT(tight.hints(nullptr), ElementsAre(std::string("search ") + kAuto));
+  EXPECT_THAT(tight.hints(&default_algorithm()), ElementsAre());
 }
 
 TEST(Hints, StandUnderWhatDoesNotFit) {
@@ -118,16 +119,16 @@ TEST(Hints, RoomAboveTheLowerBound) {
   EXPECT_EQ(room_above(100'000, 103'200), "so at most 3.2 % faster is possible");
   EXPECT_EQ(room_above(1000, 1107), "so at most 1.11 times as fast is possible");
   EXPECT_EQ(room_above(0, 40), "so at most 40 times as fast is possible");
-  EXPECT_EQ(far_above(1000, 2999, "mcmc"), "");
+  EXPECT_EQ(far_above(1000, 2999, &algorithm_named("mcmc")), "");
   EXPECT_EQ(
-      far_above(1000, 40'400, "mcmc"),
+      far_above(1000, 40'400, &algorithm_named("mcmc")),
       "40 times above the lower bound: a much faster plan may exist; try --algorithm auto, a longer search "
       "(--seconds), or a larger --batch");
   EXPECT_EQ(
-      far_above(1000, 3200, "auto"),
+      far_above(1000, 3200, &default_algorithm()),
       "3.2 times above the lower bound: a much faster plan may exist; try a longer search (--seconds), other "
       "--microbatches or a larger --batch");
-  EXPECT_EQ(far_above(1000, 3200, ""),
+  EXPECT_EQ(far_above(1000, 3200, nullptr),
             "3.2 times above the lower bound: a much faster plan may exist; try search, also with "
             "--algorithm auto, "
             "or a larger --batch");

@@ -15,24 +15,6 @@
 namespace pipesim {
 namespace {
 
-const PlannerChoice& exhaustive_pipelines() {
-  static const PlannerChoice choice{
-      "exhaustive", "", {"stages", "schedule", "layers", "seconds", "proposals", "search-log"}, {}};
-  return choice;
-}
-
-// What planners of search/planners take, in their order.
-struct Taken {
-  std::vector<std::string> options, cost_models;
-};
-std::vector<Taken> taken() {
-  return {{{"stages", "chunks", "schedule"}, {}},
-          {{"schedule", "cost-model", "activation-transfers", "straight", "use-fewer", "memory-limit"},
-           {"repaired", "paper"}},
-          {{"schedule", "cost-model", "stages"}, {"simulated", "paper"}},
-          {{"schedule", "layers", "stage-costs"}, {}}};
-}
-
 PipeDreamOptions pipedream_options(const Arguments& a) {
   PipeDreamOptions options;
   options.repaired = !a.given("cost-model") || a.text("cost-model") == "repaired";
@@ -52,30 +34,30 @@ PipeDreamOptions pipedream_options(const Arguments& a) {
 }
 
 void take_stages(const Arguments& a, PlannerSettings& settings) {
-  const std::string& algorithm = a.text("algorithm");
-  if (algorithm == "gpipe" && !a.has("stages") && a.given("chunks"))
+  using Stages = Algorithm::Stages;
+  const Stages stages = algorithm_of(a).stages;
+  if (stages == Stages::InGroups && !a.has("stages") && a.given("chunks"))
     throw UsageError("search: --chunks needs --stages");
   if (!a.has("stages")) return;
   constexpr std::int64_t kMostStages = 100'000, kMostTriedStages = 64;
-  if (algorithm == "gpipe") {
+  if (stages == Stages::InGroups) {
     const PipelineDemand demand = pipeline_demand_of(a);
     settings.stages = demand.stages;
     settings.chunks = demand.chunks;
-  } else if (algorithm == "dapple" && lists_stages(a)) {
+  } else if (stages == Stages::Listed && lists_stages(a)) {
     settings.listed = stage_list_of(a);
     if (std::ranges::any_of(settings.listed, [](const ListedStage& stage) { return stage.replicas > 1; }))
       throw UsageError("--stages: dapple's replicas split every microbatch; allowed: DEVICES, as in 8,8");
   } else {
     settings.stages = static_cast<std::int32_t>(
-        a.integer("stages", 1, algorithm == "dapple" ? kMostStages : kMostTriedStages));
+        a.integer("stages", 1, stages == Stages::Listed ? kMostStages : kMostTriedStages));
   }
 }
 
 std::int32_t layers_of(const Arguments& a) {
-  constexpr std::int64_t kMostClusters = 1'000, kMostTried = 64, kFew = 8;
-  if (a.text("algorithm") != "exhaustive")
-    return static_cast<std::int32_t>(a.integer("layers", 1, kMostClusters));
-  return static_cast<std::int32_t>(a.given("layers") ? a.integer("layers", 1, kMostTried) : kFew);
+  const Algorithm& algorithm = algorithm_of(a);
+  if (!a.given("layers")) return algorithm.usual_layers;
+  return static_cast<std::int32_t>(a.integer("layers", 1, algorithm.most_layers));
 }
 
 std::optional<StageCostsFile> stage_costs_of(const Arguments& a) {
@@ -87,6 +69,20 @@ std::optional<StageCostsFile> stage_costs_of(const Arguments& a) {
   return StageCostsFile{file, read_stage_costs(read_file(file), file), !asked, a.has("batch")};
 }
 
+ChainSettings chain_settings_of(const Arguments& a) {
+  ChainSettings settings;
+  settings.seed = static_cast<std::uint64_t>(a.integer("seed", 0, INT64_MAX));
+  settings.chains = static_cast<std::size_t>(a.integer("chains", 1, 1024));
+  settings.threads = threads_of(a);
+  settings.checkpoint = text_or_none(a, "checkpoint");
+  settings.checkpoint_every = a.number("checkpoint-every", 0, 1e6);
+  settings.resume = text_or_none(a, "resume");
+  settings.seed_is_asked = a.given("seed");
+  settings.chains_are_asked = a.given("chains");
+  settings.recomputes_stages = a.text("recompute") == "stage";
+  return settings;
+}
+
 constexpr std::int64_t kMostMicrobatch = 1 << 20;
 
 }  // namespace
@@ -94,7 +90,7 @@ constexpr std::int64_t kMostMicrobatch = 1 << 20;
 // What options ask of auto holds for recipes too.
 std::vector<RecipeCondition> planner_conditions_of(const Arguments& a) {
   std::vector<RecipeCondition> conditions = recipe_conditions_of(a);
-  if (a.text("algorithm") != "auto") return conditions;
+  if (!algorithm_of(a).asks_others) return conditions;
   if (a.given("recompute") && a.text("recompute") != "stage")
     conditions.push_back(parse_recipe_condition("recompute=" + a.text("recompute"), false));
   if (a.given("state-sharding")) {
@@ -105,47 +101,17 @@ std::vector<RecipeCondition> planner_conditions_of(const Arguments& a) {
   return conditions;
 }
 
-const std::vector<PlannerChoice>& planner_choices() {
-  static const std::vector<PlannerChoice> all = [] {
-    std::vector<PlannerChoice> choices;
-    std::vector<Taken> lists = taken();
-    for (std::size_t i = 0; i < planners().size(); ++i)
-      choices.push_back({planners()[i].name, planners()[i].summary, std::move(lists.at(i).options),
-                         std::move(lists[i].cost_models)});
-    choices.push_back(
-        {"recipes",
-         "the best of all recipes, with a proof; it chooses microbatches, recomputation and state "
-         "sharding too",
-         {"for", "only", "not", "within", "seconds", "threads", "search-log"},
-         {}});
-    choices.push_back(
-        {"intra",
-         "the splits of operators whose costs add up to least within memory, with a proof; no stages",
-         {"mesh", "seconds", "threads"},
-         {},
-         false,
-         false});
-    choices.push_back({"auto",
-                       "recipes for models with attention, and all of these; then a search that may change "
-                       "anything of their plans",
-                       {"for", "only", "not", "within", "search-log"},
-                       {},
-                       true});
-    return choices;
-  }();
-  return all;
+const Algorithm& algorithm_of(const Arguments& arguments) {
+  return algorithm_named(arguments.text("algorithm"));
 }
 
-const PlannerChoice* planner_of(const Arguments& arguments) {
-  const std::string& name = arguments.text("algorithm");
-  if (name == exhaustive_pipelines().name) {
-    constexpr std::array kOfPipelines{"stages", "schedule", "layers", "microbatches", "microbatch"};
-    const bool of_pipelines =
-        std::ranges::any_of(kOfPipelines, [&](const char* option) { return arguments.given(option); });
-    return of_pipelines ? &exhaustive_pipelines() : nullptr;
-  }
-  const auto found = std::ranges::find(planner_choices(), name, &PlannerChoice::name);
-  return found == planner_choices().end() ? nullptr : &*found;
+const Algorithm* planner_of(const Arguments& arguments) {
+  const Algorithm& algorithm = algorithm_of(arguments);
+  if (algorithm.splits == Algorithm::Splits::Nothing) return &algorithm;
+  constexpr std::array kOfPipelines{"stages", "schedule", "layers", "microbatches", "microbatch"};
+  const bool of_pipelines =
+      std::ranges::any_of(kOfPipelines, [&](const char* option) { return arguments.given(option); });
+  return algorithm.propose != nullptr && of_pipelines ? &algorithm : nullptr;
 }
 
 Option mesh_option(std::string help) {
@@ -259,9 +225,9 @@ void refuse_parts_of_recipes(const Arguments& a) {
 
 void check_planner_options(const Arguments& a) {
   const std::string& algorithm = a.text("algorithm");
-  const PlannerChoice* planner = planner_of(a);
-  const std::vector<std::string> mine = planner ? planner->options : std::vector<std::string>();
-  if (planner && planner->name == "recipes") refuse_parts_of_recipes(a);
+  const Algorithm* planner = planner_of(a);
+  const std::vector<std::string_view> mine = planner ? planner->settings : std::vector<std::string_view>();
+  if (planner && planner->ranks_recipes) refuse_parts_of_recipes(a);
   for (const Option& option : planner_options()) {
     if (a.given(option.name) && std::ranges::find(mine, option.name) == mine.end())
       throw UsageError(fmt::format("search: --{} does not go with --algorithm {}{}", option.name, algorithm,
@@ -271,38 +237,33 @@ void check_planner_options(const Arguments& a) {
     throw UsageError(
         fmt::format("search: --for goes with --algorithm auto and recipes, not with {}", algorithm));
   if (!planner) return;
-  if (a.given("cost-model")) (void)a.choice("cost-model", planner->cost_models);
+  if (a.given("cost-model"))
+    (void)a.choice("cost-model", {planner->cost_models.begin(), planner->cost_models.end()});
   (void)schedule_of(a);
-  for (const char* option :
-       {"seconds", "proposals", "seed", "threads", "chains", "moves", "search-log", "candidates"}) {
-    constexpr std::array<std::string_view, 5> kOfSearches{"seconds", "proposals", "seed", "threads",
-                                                          "chains"};
-    if (option == std::string_view("seconds")) continue;
-    if (planner->searches && std::ranges::find(kOfSearches, option) != kOfSearches.end()) continue;
+  for (const char* option : {"proposals", "seed", "threads", "chains", "moves", "search-log", "candidates"}) {
     if (a.given(option) && std::ranges::find(mine, option) == mine.end())
       throw UsageError(fmt::format("search: --{} does not go with --algorithm {}{}", option, algorithm,
-                                   planner->searches               ? ""
-                                   : planner->name != "exhaustive" ? ", which does not search"
-                                                                   : " of pipelines"));
+                                   planner->asks_others                            ? ""
+                                   : planner->splits == Algorithm::Splits::Nothing ? ", which does not search"
+                                                                                   : " of pipelines"));
   }
 }
 
 PlannerSettings planner_settings_of(const Arguments& a) {
-  const std::string& algorithm = a.text("algorithm");
+  const Algorithm& algorithm = algorithm_of(a);
   PlannerSettings settings;
   settings.schedule = a.text("schedule");
   settings.schedules = schedules_to_try(a);
   settings.schedule_is_asked = a.given("schedule");
   take_stages(a, settings);
-  settings.published_cost = algorithm == "dapple" && a.has("cost-model") && a.text("cost-model") == "paper";
+  settings.published_cost = a.has("cost-model") && a.text("cost-model") == "paper";
   settings.pipedream = pipedream_options(a);
   // As the planner's model has it, where weights change as PipeDream does it. `auto` moves replicas of plans
   // that split every microbatch.
   const ScheduleKind& kind = plan_schedule(settings.schedule);
   settings.replicas_take_turns =
-      kind.takes_replicas && kind.versions_behind != nullptr && algorithm == "pipedream";
-  if (algorithm == "dapple" && a.has("microbatch"))
-    settings.copy_microbatch = a.integer("microbatch", 1, kMostMicrobatch);
+      kind.takes_replicas && kind.versions_behind != nullptr && !algorithm.asks_others;
+  if (a.has("microbatch")) settings.copy_microbatch = a.integer("microbatch", 1, kMostMicrobatch);
   settings.layers = layers_of(a);
   settings.threads = a.given("threads") ? threads_of(a) : available_cores();
   constexpr double kPercent = 0.01;
@@ -310,23 +271,8 @@ PlannerSettings planner_settings_of(const Arguments& a) {
   settings.stage_costs = stage_costs_of(a);
   settings.mesh = mesh_of(a);
   settings.budget = search_budget_of(a);
+  if (algorithm.asks_others) settings.chains = chain_settings_of(a);
   return settings;
-}
-
-AutoOptions auto_options_of(const Arguments& a) {
-  AutoOptions options;
-  options.budget = search_budget_of(a);
-  options.seed = static_cast<std::uint64_t>(a.integer("seed", 0, INT64_MAX));
-  options.chains = static_cast<std::size_t>(a.integer("chains", 1, 1024));
-  options.threads = threads_of(a);
-  if (a.has("checkpoint")) options.checkpoint = a.text("checkpoint");
-  options.checkpoint_every = a.number("checkpoint-every", 0, 1e6);
-  if (a.has("resume")) options.resume = a.text("resume");
-  options.seed_is_asked = a.given("seed");
-  options.chains_are_asked = a.given("chains");
-  options.recomputes_stages = a.text("recompute") == "stage";
-  if (a.has("microbatch")) options.copy_microbatch = a.integer("microbatch", 1, kMostMicrobatch);
-  return options;
 }
 
 }  // namespace pipesim

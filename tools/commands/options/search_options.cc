@@ -14,22 +14,15 @@ namespace {
 void check_checkpoints(const Arguments& a) {
   if (a.given("checkpoint-every") && !a.has("checkpoint"))
     throw UsageError("search: --checkpoint-every needs --checkpoint FILE");
-  const bool may = a.text("algorithm") == "mcmc" || a.text("algorithm") == "auto";
   for (const char* option : {"checkpoint", "resume"}) {
-    if (a.has(option) && !may)
+    if (a.has(option) && !algorithm_of(a).keeps_checkpoints)
       throw UsageError(fmt::format("search: --{} needs --algorithm mcmc or auto", option));
   }
 }
 
 std::vector<Choice> algorithm_choices() {
-  std::vector<Choice> choices{{"mcmc", "Markov chains over the splits of operators"},
-                              {"exhaustive",
-                               "small cases: proves the optimum; of pipelines, with --stages, --schedule, "
-                               "--layers or --microbatches"}};
-  for (const PlannerChoice& planner : planner_choices())
-    choices.push_back({std::string(planner.name),
-                       (planner.makes_stages ? "pipelines: " : "") + std::string(planner.summary)});
-  for (const std::string& name : names_of_baselines()) choices.push_back({name, "that baseline"});
+  std::vector<Choice> choices;
+  for (const Algorithm& a : algorithms()) choices.push_back({std::string(a.name), std::string(a.summary)});
   return choices;
 }
 
@@ -38,10 +31,12 @@ std::vector<Choice> algorithm_choices() {
 void check_search_options(const Arguments& a) {
   std::vector<std::string> algorithms;
   for (const Choice& choice : algorithm_choices()) algorithms.push_back(choice.name);
-  if (a.choice("algorithm", algorithms) == "exhaustive" && !planner_of(a) &&
-      a.choice("recompute", recompute_names()) != "none")
+  (void)a.choice("algorithm", algorithms);
+  const bool tries_all_splits =
+      algorithm_of(a).splits == Algorithm::Splits::TriesAll && planner_of(a) == nullptr;
+  if (tries_all_splits && a.choice("recompute", recompute_names()) != "none")
     throw UsageError("search: --algorithm exhaustive and --recompute exclude each other without stages");
-  if (a.text("state-sharding") != "none" && a.text("algorithm") == "exhaustive" && !planner_of(a))
+  if (tries_all_splits && a.text("state-sharding") != "none")
     throw UsageError("search: --algorithm exhaustive and --state-sharding exclude each other without stages");
   check_checkpoints(a);
   check_planner_options(a);
@@ -52,7 +47,7 @@ std::vector<Option> own_search_options() {
       OptionGroup::Search,
       {{.name = "algorithm",
         .argument = "NAME",
-        .default_value = "auto",
+        .default_value = std::string(default_algorithm().name),
         .help = "auto, recipes, mcmc, gpipe, …",
         .choices = algorithm_choices()},
        {.name = "seconds",

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "search/baselines/baselines.h"
 #include "search/stopwatch.h"
 #include "sim/base/deadline.h"
 #include "sim/base/errors.h"
@@ -15,6 +16,10 @@
 namespace pipesim {
 namespace {
 
+// The policies of a runtime stand behind a colon in its name, and recipes decide them.
+std::string kind_of(const std::string& runtime) { return runtime.substr(0, runtime.find(':')); }
+
+constexpr double kPercent = 100;
 // Of a framework without a limit for the command.
 constexpr double kSecondsOfEach = 10;
 
@@ -73,7 +78,8 @@ void improve(FrameworkRow& row, const PlannerRun& run) {
     const RecipeRanking ranking =
         rank_run(open_run(run, row.framework), [](const RankingProgress&) { return true; });
     const RatedRecipe* best = ranking.best();
-    const std::string taken = pretty(Seconds(time.seconds()));
+    row.seconds = time.seconds();
+    const std::string taken = pretty(Seconds(row.seconds));
     if (best != nullptr && (!row.best || best->evaluation.time <= row.best->evaluation.time)) {
       row.best = *best;
       row.note = ranking.proven() ? "proven" : fmt::format("best found in {}", taken);
@@ -131,8 +137,46 @@ std::vector<FrameworkRow> framework_rows(const PlannerRun& run, const RecipeRank
   return rows;
 }
 
+void take_fastest_of(const std::vector<FrameworkRow>& rows, const PlanRequest& request,
+                     PlannedPipeline& planned) {
+  if (!planned.scored || !planned.recipes) return;
+  const FrameworkRow* fastest = nullptr;
+  Nanoseconds least = planned.scored->time;
+  for (const FrameworkRow& row : rows) {
+    if (!row.best || kind_of(row.runtime) != kind_of(request.costs.runtime().name)) continue;
+    if (row.best->evaluation.time >= least) continue;
+    least = row.best->evaluation.time;
+    fastest = &row;
+  }
+  if (fastest == nullptr) return;
+  try {
+    RatedRecipe rated{fastest->best->recipe, fastest->best->bound, {}, {}, 0};
+    PlannedPipeline made = plan_of_recipe(request, rated.recipe);
+    if (illegal(made.graph, made.strategy, made.options, request.topology())) return;
+    Evaluator evaluator(made.graph, request.costs, made.options);
+    std::vector<DeviceMemory> peaks;
+    rated.evaluation = evaluator.score(evaluator.contents().bind(made.strategy), peaks);
+    rated.take_memory(peaks, request.topology());
+    if (!rated.evaluation.feasible() || rated.evaluation.time >= planned.scored->time) return;
+    made.scored = rated.evaluation;
+    made.note =
+        fmt::format("found among the recipes of {}, {:.1f} % faster than what was found among all",
+                    fastest->framework.title, kPercent * change(rated.evaluation.time, planned.scored->time));
+    made.contributions = std::move(planned.contributions);
+    made.contributions.push_back(
+        {fmt::format("recipes of {}", fastest->framework.name), made.scored, fastest->seconds, fastest->note,
+         static_cast<std::int64_t>(devices_used(made.strategy, request.topology()))});
+    made.recipes = std::move(planned.recipes);
+    made.recipes->rated.insert(made.recipes->rated.begin(), std::move(rated));
+    made.seed = planned.seed;
+    made.proven = planned.proven;
+    planned = std::move(made);
+  } catch (const InputError&) {  // it stays a row of the table
+  } catch (const OutOfTime&) {
+  }
+}
+
 std::string to_text(const std::vector<FrameworkRow>& rows, Nanoseconds best, const std::string& runtime) {
-  constexpr double kPercent = 100;
   Table table({{"framework"},
                {"iteration", Align::Right},
                {"", Align::Right},
@@ -150,12 +194,10 @@ std::string to_text(const std::vector<FrameworkRow>& rows, Nanoseconds best, con
                row.note, row.best->recipe.str()});
   }
   std::string text = "the best that frameworks run; --for NAME looks for one of them alone\n" + table.str(2);
-  // Policies stand behind a colon, and recipes decide them.
-  const auto kind = [](const std::string& name) { return name.substr(0, name.find(':')); };
   for (const FrameworkRow& row : rows) {
-    if (row.best && kind(row.runtime) != kind(runtime))
+    if (row.best && kind_of(row.runtime) != kind_of(runtime))
       text += fmt::format("  {} is timed under the runtime {}, the best of all under {}\n",
-                          row.framework.name, kind(row.runtime), kind(runtime));
+                          row.framework.name, kind_of(row.runtime), kind_of(runtime));
   }
   return text;
 }

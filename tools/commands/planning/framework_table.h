@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "search/planners/planner.h"
 #include "search/recipe_planner/recipe_ranking.h"
 #include "tools/commands/planning/planner_run.h"
 #include "tools/frameworks/framework.h"
@@ -17,6 +18,7 @@ struct FrameworkRow {
   std::optional<RatedRecipe> best;  ///< none was found, or none fits
   std::string note;                 ///< "proven", "best found in 2.1 s", or why there is none
   std::string runtime = {};         ///< that times its plans
+  double seconds = 0;               ///< that ranking its recipes took
 };
 
 /// Whether the best plan of each framework is worth telling beside that of pipesim itself: the model is a
@@ -26,6 +28,11 @@ bool compares_frameworks(const PlannerRun& run);
 /// The best of the ranked recipes that each framework runs, as it runs them; then ranks the recipes of each,
 /// in equal shares of the time that is left of the thread's deadline, or in 10 s without one.
 std::vector<FrameworkRow> framework_rows(const PlannerRun& run, const RecipeRanking& ranked);
+
+/// Where a framework's recipe is faster than `planned`, under the runtime of the request as well, its plan
+/// takes that one's place: the recipes of a framework are fewer, and the best may be found sooner among them.
+void take_fastest_of(const std::vector<FrameworkRow>& rows, const PlanRequest& request,
+                     PlannedPipeline& planned);
 
 /// A table of their times, memory and distances to the best of all, which took `best` under a runtime of this
 /// name.

@@ -18,14 +18,6 @@
 namespace pipesim {
 namespace {
 
-PlannedPipeline propose(const PlanRequest& request, const PlannerRun& run) {
-  if (run.planner.searches) return search_auto(request, run.of_auto);
-  if (run.planner.name == "recipes") return propose_recipes(request);
-  if (run.planner.name == "intra") return propose_intra(request);
-  const auto planner = std::ranges::find(planners(), run.planner.name, &Planner::name);
-  return planner != planners().end() ? planner->propose(request) : propose_exhaustively(request);
-}
-
 // The model, with fewer samples in a microbatch where nobody asked for a number of them and the tensors of
 // all samples together would be too large: recipes choose that number themselves.
 OperatorGraph open_divided(const Arguments& a, ModelRun& model) {
@@ -61,16 +53,16 @@ void require_room_for_recipes(const OperatorGraph& graph, const Topology& topolo
 }
 
 // Searches over splits find plans that no framework runs, so auto is for pipesim itself.
-const PlannerChoice& planner_for(const Framework* framework, const Arguments& a) {
-  const PlannerChoice& asked = *planner_of(a);
-  if (framework == nullptr || !asked.searches) return asked;
+const Algorithm& planner_for(const Framework* framework, const Arguments& a) {
+  const Algorithm& asked = *planner_of(a);
+  if (framework == nullptr || !asked.asks_others) return asked;
   for (const char* option :
        {"recipe", "proposals", "seed", "chains", "checkpoint", "checkpoint-every", "resume"}) {
     if (a.given(option))
       throw UsageError(
           fmt::format("search: --for and --{} exclude each other: only recipes are ranked", option));
   }
-  return *std::ranges::find(planner_choices(), "recipes", &PlannerChoice::name);
+  return recipe_algorithm();
 }
 
 }  // namespace
@@ -81,20 +73,18 @@ PlannerRun planner_run_of(const Arguments& a) {
     if (a.has(file)) require_writable(a.text(file));
   }
   const Framework* framework = framework_of(a);
-  const PlannerChoice& planner = planner_for(framework, a);
-  if (a.has("recipe") && !planner.searches)
+  const Algorithm& planner = planner_for(framework, a);
+  if (a.has("recipe") && !planner.asks_others)
     throw UsageError(fmt::format("search: --recipe is a start of mcmc and auto, not of {}", planner.name));
   Topology topology = topology_of(a);
   std::optional<Recipe> recipe;
   if (a.has("recipe")) recipe = recipe_of(a);
   ModelRun model = recipe ? recipe_run_of(a, topology, Runtime(), *recipe) : model_run_of(a);
-  OperatorGraph graph =
-      planner.searches || planner.name == "recipes" ? open_divided(a, model) : open_model(model.model);
+  OperatorGraph graph = planner.may_rank_recipes() ? open_divided(a, model) : open_model(model.model);
   require_recompute(graph, recompute_of(a), true);
   PlanOptions options = plan_options_of(a, model);
   require_imbalance(graph, options.imbalance);
-  AutoOptions of_auto = planner.searches ? auto_options_of(a) : AutoOptions{};
-  const bool by_recipes = planner.name == "recipes" || (planner.searches && has_recipes(graph));
+  const bool by_recipes = planner.ranks_recipes || (planner.asks_others && has_recipes(graph));
   if (by_recipes && !a.given("optimizer")) options.optimizer = Optimizer::Adam;
   Runtime runtime = by_recipes ? runtime_of_recipes(a, topology) : runtime_of(a);
   if (recipe) runtime = with_policies(std::move(runtime), *recipe);
@@ -115,7 +105,7 @@ PlannerRun planner_run_of(const Arguments& a) {
   if (recipe) options.gathered_inputs = recipe->gathered_inputs();
   if (recipe) options.gradient_reduction = recipe->gradient_reduction();
   if (recipe) options.state_sharding = recipe->state_sharding;
-  of_auto.recipe = std::move(recipe);
+  settings.chains.recipe = std::move(recipe);
   return {planner,
           std::move(model),
           std::move(graph),
@@ -124,7 +114,6 @@ PlannerRun planner_run_of(const Arguments& a) {
           std::move(topology),
           std::move(options),
           std::move(settings),
-          std::move(of_auto),
           search_budget_of(a).seconds,
           text_or_none(a, "calibration"),
           text_or_none(a, "output"),
@@ -154,7 +143,7 @@ PlannedPipeline propose_in_time(const PlanRequest& request, const PlannerRun& ru
   const KeepTo keep(until);
   const double had = until.left();
   try {
-    return propose(request, run);
+    return run.planner.propose(request);
   } catch (const OutOfTime&) {
     throw NoPlanFound(
         fmt::format("{}: no plan was found in the {:.1f} s that it had of the {} s of --seconds; allow more",

@@ -2,8 +2,7 @@
 
 #include <string>
 
-#include "search/auto/auto.h"
-#include "search/planners/planner.h"
+#include "search/auto/algorithms.h"
 #include "tools/cli/arguments.h"
 #include "tools/commands/options/planner_options.h"
 #include "tools/frameworks/framework.h"
@@ -14,14 +13,13 @@ namespace pipesim {
 
 /// What a command line asks a planner for.
 struct PlannerRun {
-  const PlannerChoice& planner;
+  const Algorithm& planner;
   ModelRun model;
   OperatorGraph graph;
   std::string topology_text, profile_note;
   Topology topology;
   PlanOptions options;
   PlannerSettings settings;
-  AutoOptions of_auto;
   double seconds;                        ///< 0: no limit
   std::string calibration, output, log;  ///< files; "": none
   Runtime runtime;

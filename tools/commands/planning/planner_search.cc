@@ -225,11 +225,11 @@ std::optional<PlanReason> reason_of(Evaluator& asked, const PlannedPipeline& pla
 
 // Measured durations may be shorter than the bound assumes; where iterations overlap its chain is none.
 std::string bound_text(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options,
-                       Nanoseconds time, const std::string& algorithm) {
+                       Nanoseconds time, const Algorithm& algorithm) {
   const bool one_by_one =
       !options.pipeline || schedule_kind(options.pipeline->schedule).weights == WeightChange::AfterIteration;
   if (costs.calibrated() || !one_by_one) return "";
-  const std::string far = far_above(lower_bound(graph, costs, options), time, algorithm);
+  const std::string far = far_above(lower_bound(graph, costs, options), time, &algorithm);
   return far.empty() ? "" : fmt::format("  {}\n", far);
 }
 
@@ -261,18 +261,28 @@ int plan_and_report(const PlannerRun& run, SearchTime time, double share, PeerPr
     if (text.empty()) line.reset();
   };
   std::optional<SearchWatch> watch;
-  if (run.planner.searches || run.planner.name == "exhaustive" || run.planner.name == "recipes") {
+  if (run.planner.reports_progress) {
     watch.emplace(streams, SearchBudget{}, std::nullopt, run.log);
     request.observer = &*watch;
   }
   const bool compares = compares_frameworks(run) && peers == nullptr;
   const Deadline whole = time.search();
   if (compares) request.until_first = &whole;
-  const PlannedPipeline planned =
+  PlannedPipeline planned =
       propose_in_time(request, run, planning_time(time, compares ? kShareBeforeFrameworks : share));
   line.reset();
   if (peers != nullptr && peers->rank() > 0) return 0;
   const double planned_s = std::chrono::duration<double>(Clock::now() - began).count();
+  std::vector<FrameworkRow> rows;
+  if (compares && planned.recipes) {
+    const Deadline until = time.search();
+    const KeepTo keep(until);
+    rows = framework_rows(run, *planned.recipes);
+  }
+  const Deadline reported = time.report();
+  std::optional<KeepTo> keep(std::in_place, reported);
+  take_fastest_of(rows, request, planned);
+  keep.reset();
   const OperatorGraph& graph = planned.graph;
   const std::string text = with_token_groups(with_zigzag(run.model.model, run.graph, planned.sequence.parts),
                                              planned.sequence.token_groups);
@@ -289,14 +299,7 @@ int plan_and_report(const PlannerRun& run, SearchTime time, double share, PeerPr
   plan.runtime = runtime_of_plan(run, recipe);
   const CostModel costs_of_plan(topology, pointer_to(calibration), plan.runtime);
 
-  std::vector<FrameworkRow> rows;
-  if (compares && planned.recipes) {
-    const Deadline until = time.search();
-    const KeepTo keep(until);
-    rows = framework_rows(run, *planned.recipes);
-  }
-  const Deadline reported = time.report();
-  std::optional<KeepTo> keep(std::in_place, reported);
+  keep.emplace(reported);
   Evaluator evaluator(graph, costs_of_plan, plan.options);
   const BoundStrategy strategy = evaluator.contents().bind(plan.strategy);
   PlanReport report = report_in_time(evaluator, strategy, planned.scored, flops_counting_of(run.framework));
@@ -308,7 +311,7 @@ int plan_and_report(const PlannerRun& run, SearchTime time, double share, PeerPr
   std::optional<PlanReason> reason;
   std::string far;
   try {
-    far = bound_text(graph, costs, plan.options, report.iteration_time, algorithm);
+    far = bound_text(graph, costs, plan.options, report.iteration_time, run.planner);
     if (report.in_full && may_report_in_full(evaluator, strategy)) {
       Evaluator baselines(run.graph, costs, run.options);
       reason =
@@ -321,7 +324,7 @@ int plan_and_report(const PlannerRun& run, SearchTime time, double share, PeerPr
       reliance_of(graph, topology, calibration, plan, report.iteration_time, !run.profile_note.empty());
   if (!report.infeasible) give_plan(streams, run.output, plan, graph, topology);
   std::vector<std::string> hints;
-  if (report.infeasible) hints = hints_to_fit(evaluator, plan.strategy, algorithm);
+  if (report.infeasible) hints = hints_to_fit(evaluator, plan.strategy, &run.planner);
   const std::string& profile = run.profile_note;
   if (run.json) {
     Json json = json_of(report, topology);
@@ -333,7 +336,7 @@ int plan_and_report(const PlannerRun& run, SearchTime time, double share, PeerPr
     if (planned.objective && planned.objective->activation_factor)
       json["planner_activation_factor"] = *planned.objective->activation_factor;
     json["planner_wall_time_s"] = planned_s;
-    if (run.planner.searches) json["threads"] = run.of_auto.threads;
+    if (run.planner.asks_others) json["threads"] = run.settings.chains.threads;
     json["planner_devices"] = planned.devices;
     if (!planned.note.empty()) json["note"] = planned.note;
     if (!run.stands_in_because.empty()) json["stands_in"] = run.stands_in_because;
@@ -347,10 +350,11 @@ int plan_and_report(const PlannerRun& run, SearchTime time, double share, PeerPr
     if (report.infeasible) json["hints"] = hints;
     give_document(streams, json);
   } else {
-    streams.out << fmt::format("{} on {} ({}), {}, planned by {} in {}{}\n\n", graph.name(), topology.name(),
-                               devices_text(topology), batch_text(graph, plan.options), algorithm,
-                               pretty(Seconds(planned_s)),
-                               run.planner.searches ? " on " + counted(run.of_auto.threads, "thread") : "")
+    streams.out << fmt::format(
+                       "{} on {} ({}), {}, planned by {} in {}{}\n\n", graph.name(), topology.name(),
+                       devices_text(topology), batch_text(graph, plan.options), algorithm,
+                       pretty(Seconds(planned_s)),
+                       run.planner.asks_others ? " on " + counted(run.settings.chains.threads, "thread") : "")
                 << (planned.recipes ? "" : stage_table(planned) + "\n")  // a recipe says it
                 << contributions_text(planned, topology);
     if (planned.trials.of != PlannerTrials::Of::Nothing)
@@ -376,7 +380,7 @@ int plan_and_report(const PlannerRun& run, SearchTime time, double share, PeerPr
 
 int plan_together(const Arguments& a, Streams& streams) {
   const bool limited = a.given("seconds") && search_budget_of(a).seconds > 0;
-  if (a.text("algorithm") != "recipes" || limited)
+  if (!algorithm_of(a).ranks_recipes || limited)
     throw UsageError(fmt::format(
         "search: mpirun shares out the recipes of --algorithm recipes without --seconds; found {}",
         limited ? "--seconds" : "--algorithm " + a.text("algorithm")));
@@ -392,7 +396,7 @@ int plan_together(const Arguments& a, Streams& streams) {
 // What recipes are asked for where they stand in for a planner; nothing where an option asks for what they
 // choose themselves.
 std::optional<Arguments> asked_of_recipes(const Arguments& a) {
-  Arguments asked = a.with("algorithm", "recipes");
+  Arguments asked = a.with("algorithm", std::string(recipe_algorithm().name));
   try {
     check_search_options(asked);
   } catch (const UsageError&) {

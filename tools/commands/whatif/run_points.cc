@@ -63,7 +63,7 @@ PointResult result_of(Evaluator& evaluator, const Strategy& strategy, const Scor
 
 std::vector<std::string> names_of_planners() {
   std::vector<std::string> names;
-  for (const PlannerChoice& planner : planner_choices()) names.emplace_back(planner.name);
+  for (const Algorithm* planner : planners()) names.emplace_back(planner->name);
   return names;
 }
 

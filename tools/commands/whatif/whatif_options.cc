@@ -140,8 +140,7 @@ std::vector<Option> whatif_options() {
   for (Option& option : of_searches) {
     if (option.name != "algorithm") continue;
     std::erase_if(option.choices, [](const Choice& choice) {
-      return std::ranges::find(planner_choices(), choice.name, &PlannerChoice::name) ==
-             planner_choices().end();
+      return std::ranges::none_of(planners(), [&](const Algorithm* a) { return a->name == choice.name; });
     });
   }
   add(of_searches);

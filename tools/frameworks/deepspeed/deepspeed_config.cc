@@ -119,12 +119,15 @@ Setting setting_of(const nlohmann::json& value, const std::string& path, const s
   return setting;
 }
 
+// The value of a setting that whoever starts DeepSpeed fills in.
+constexpr std::string_view kFilledIn = "auto";
+
 void add_settings(const nlohmann::json& object, const std::string& before, int depth, Settings& to) {
   constexpr int kDeepest = 16;
   for (const auto& [key, value] : object.items()) {
     if (value.is_object() && depth < kDeepest) {
       add_settings(value, before + key + ".", depth + 1, to);
-    } else if (!(value.is_string() && value == "auto")) {
+    } else if (!(value.is_string() && value == kFilledIn)) {
       to.set(setting_of(value, before + key, to.source()));
     }
   }

@@ -102,14 +102,16 @@ class SizesReader {
 
   // Versions before fused attention write scores, unless a flag asks for it.
   void read_attention() {
-    const std::string backend = file_.text("--attention-backend").value_or("auto");
+    constexpr std::string_view kAnyBackend = "auto";
+    const std::string backend = file_.text("--attention-backend").value_or(std::string(kAnyBackend));
     const std::vector<std::string> flags = file_.flags();
     const bool asks = std::ranges::any_of(
         flags, [](const std::string& flag) { return flag.starts_with("--use-flash-attn"); });
     const bool old = given("--deepspeed") || given("--DDP-impl") ||
                      std::ranges::find(flags, "--checkpoint-activations") != flags.end() ||
                      file_.text("--transformer-impl") == "local";
-    sizes_.writes_scores = backend == "unfused" || backend == "local" || (backend == "auto" && old && !asks);
+    sizes_.writes_scores =
+        backend == "unfused" || backend == "local" || (backend == kAnyBackend && old && !asks);
   }
 
   void read_positions() {
