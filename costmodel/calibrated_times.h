@@ -21,10 +21,10 @@ class CalibratedTimes {
   /// Times without corrections. `analytic`: the analytic model's time.
   [[nodiscard]] Estimate operator_time(const CalibrationKey& key, DeviceId device, Seconds analytic) const;
   [[nodiscard]] Estimate update_time(const CalibrationKey& key, DeviceId device, Seconds analytic) const;
-  /// Ratios by bytes, for a plan of this kind and group. Element types are not told apart.
+  /// Returns ratios by bytes, for a plan of this kind and group. Element types are not distinguished.
   [[nodiscard]] RatioCurve transfer_ratios(Collective kind, std::span<const DeviceId> group,
                                            const CollectivePlan& plan) const;
-  /// The identity where nothing was fitted.
+  /// Returns the identity where nothing was fitted.
   [[nodiscard]] Correction correction(const std::string& correction_class) const;
 
   /// The device name in the calibration whose measurements are used for this device; empty when there are

@@ -15,9 +15,11 @@ namespace pipesim {
 ///
 ///   runs         id, host, processor, cores, kernel, date, noise_floor
 ///   versions     run, library, version
-///   keys         id, subject, name, attributes, pass, sizes, type, place, busy_neighbours, flops, bytes,
-///   matrix samples      key, run, seconds dropped      key, run, count corrections  class, factor, overhead,
-///   tasks, runs
+///   keys         id, subject, name, attributes, pass, sizes, type, place, busy_neighbours, flops,
+///                bytes, matrix
+///   samples      key, run, seconds
+///   dropped      key, run, count
+///   corrections  class, factor, overhead, tasks, runs
 class CalibrationStore {
  public:
   /// A new file, or one that takes the place of `path` with the first save(). InputError when `path` can't be

@@ -33,8 +33,10 @@ std::string_view name_of(Collective kind);  ///< "all-reduce", …, "send"
 /// Bytes that all links together must carry, as the operator algebra counts them. `size` is the size of the
 /// whole buffer. That is what every device holds (all-reduce, broadcast, reduce, input of reduce-scatter,
 /// output of all-gather), the sum over all devices (all-to-all), or the message (send). n = group size.
-///   all-reduce 2(n−1)·size, reduce-scatter, all-gather, broadcast, reduce (n−1)·size, all-to-all
-///   (n−1)/n·size, send size
+///   all-reduce                                     2(n−1)·size
+///   reduce-scatter, all-gather, broadcast, reduce  (n−1)·size
+///   all-to-all                                     (n−1)/n·size
+///   send                                           size
 std::int64_t bytes_on_links(Collective kind, std::int64_t n, Bytes size);
 
 /// Time of one collective, and the lanes that it holds. duration ≥ latency + the longest hold of a link; both
@@ -91,8 +93,8 @@ class CollectivePlan {
   /// bytes.
   void calibrate(RatioCurve ratios, const Correction& correction);
 
-  /// The best algorithm at this size. Where a library changes to a protocol that is faster at more bytes than
-  /// the one before at fewer, the fewer take no longer than the more, so that times grow with the size.
+  /// Returns the best algorithm at this size. Where a library changes to a protocol that is faster, fewer
+  /// bytes below the change take no longer than more bytes above it, so that times grow with the size.
   /// InternalError when the size is negative.
   [[nodiscard]] CollectiveTime at(Bytes size) const;
   /// The same, written to `out`, whose memory is reused.
@@ -104,7 +106,8 @@ class CollectivePlan {
   [[nodiscard]] const std::vector<CollectiveAlgorithm>& algorithms() const { return algorithms_; }
 
  private:
-  /// An algorithm, and the size that it is asked for: that of the message, or more where it takes no less.
+  /// An algorithm, and the size at which it is asked: the message's, or the algorithm's least size if that is
+  /// larger.
   struct Choice {
     const CollectiveAlgorithm& algorithm;
     Bytes size;

@@ -77,7 +77,7 @@ class CostModel {
                                            std::span<const Range> ranges, DeviceId device) const;
   [[nodiscard]] Estimate update_estimate(std::int64_t elements, DataType type, Optimizer optimizer,
                                          DeviceId device) const;
-  /// Whether passes and updates certainly take as long as by this other model of the same devices.
+  /// Whether passes and updates certainly take as long in this other model of the same devices.
   [[nodiscard]] bool computes_like(const CostModel& other) const {
     return !calibrated() && !other.calibrated() && runtime_ == other.runtime_ &&
            topology_.parts().kinds == other.topology_.parts().kinds;
@@ -101,10 +101,10 @@ class CostModel {
   /// that ask about one group often.
   [[nodiscard]] CollectivePlan plan_collective(Collective kind, std::span<const DeviceId> group) const;
 
-  /// An all-gather of data that a single one of the group has, whichever: a broadcast along the rings, the
-  /// only way that NCCL has, in its bandwidth protocol. Chunks stream through n − 1 hops, and each takes κ
-  /// beside its bytes on every hop. With T for all bytes on the slowest hop, F = Σ T and K = Σ κ over the
-  /// hops, c chunks take T + cκ + F/c + K; the best c gives T + K + 2√(κF). Not calibrated.
+  /// Plans an all-gather of data that only one member of the group has, whichever it is: a broadcast along
+  /// the rings, the only way that NCCL has, in its bandwidth protocol. Chunks stream through n − 1 hops, and
+  /// each takes κ beside its bytes on every hop. With T for all bytes on the slowest hop, F = Σ T and K = Σ κ
+  /// over the hops, c chunks take T + cκ + F/c + K; the best c gives T + K + 2√(κF). Not calibrated.
   [[nodiscard]] CollectivePlan plan_broadcast_gather(std::span<const DeviceId> group) const;
 
   /// The least possible time of the pass on this kind of device: full efficiency, no launch overhead. For
@@ -133,9 +133,9 @@ class CostModel {
   std::shared_ptr<const CalibratedTimes> times_;  ///< none without a calibration
 };
 
-/// CostModel::plan_collective() and plan_broadcast_gather() for many collectives, one after the other: those
-/// of the same devices as the one before share its routes and rings. Not thread-safe. The costs must outlive
-/// it.
+/// Makes the plans of CostModel::plan_collective() and plan_broadcast_gather() for many collectives in a row:
+/// one on the same devices as the one before shares its routes and rings. Not thread-safe. The costs must
+/// outlive it.
 class CollectivePlanner {
  public:
   explicit CollectivePlanner(const CostModel& costs);

@@ -42,12 +42,12 @@ MatrixUnits matrix_units(const DeviceKind& kind, DataType type);
 /// keeps a whole device busy is not modelled here; the kind's efficiency by kernel size covers it.
 double matrix_efficiency(const MatrixSize& size, MatrixUnits units);
 
-/// FlashAttention's; kinds know the one that suits them.
+/// The newest version of FlashAttention; kinds know which version suits them.
 constexpr std::int32_t kNewestFlashAttention = 4;
 
-/// Share of the peak rate that fused attention reaches, in (0, 1]; nothing for other products and where the
-/// kind does not tell. It is the kind's, more or less by the width of heads as matrix_efficiency() of the
-/// scores is. `flash_attention`: its version, see DeviceKind::flash_attention_2.
+/// Returns the share of the peak rate that fused attention reaches, in (0, 1]; nothing for other products,
+/// and where the kind has no share. It is the kind's share, scaled by heads' width as matrix_efficiency() of
+/// the scores is. `flash_attention`: its version, see DeviceKind::flash_attention_2.
 std::optional<double> fused_efficiency(const MatrixSize& size, DataType type, const DeviceKind& kind,
                                        std::int32_t flash_attention = kNewestFlashAttention);
 

@@ -299,7 +299,7 @@ class CollectivePlanner::Group {
     CollectiveAlgorithm result{"direct", Seconds(call + latency + peers), {}, {}};
     add_phase(result, load);
     if (traits) {
-      // Of the bytes of all n devices each keeps the n-th part of its n-th part.
+      // The bytes are those of all n devices: each device keeps the n-th part of its n-th part.
       const auto parts = static_cast<double>(n * n);
       const double own = 1 / (parts * nccl::own_part_share * memory_bandwidth());
       Phase& phase = result.phases.front();

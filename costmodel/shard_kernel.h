@@ -22,11 +22,11 @@ struct KernelWork {
   double flops = 0, bytes = 0;
   std::optional<MatrixSize> matrix;
   double bytes_apart = 0;  ///< of SeparateKernels, without the next
-  /// Gradients of weights that a framework adds to sums in float32: of the gradients, and to read and write
-  /// the sums.
+  /// Where a framework adds gradients of weights to sums in float32: the bytes of the gradients, and the
+  /// bytes to read and write the sums.
   double gradient_bytes = 0, sum_bytes = 0;
   bool in_turn = false;  ///< SeparateKernels::in_turn
-  /// Of Casts: before the product can begin. Apart from those of weights, which may be in float8 already.
+  /// Bytes that Casts move before the product can begin. Weights are apart: they may be in float8 already.
   double cast_bytes = 0, weight_cast_bytes = 0;
   bool operator==(const KernelWork&) const = default;
 };
@@ -46,11 +46,11 @@ struct ShardKernel {
 DataType operand_type(const OperatorGraph& graph, const Operator& op);
 
 /// InternalError for Pass::Update and for a wrong number of ranges. With a load that is not even, all work
-/// grows with the tokens but the bytes of weights.
+/// except the bytes of weights grows with the tokens.
 ShardKernel shard_kernel(const OperatorGraph& graph, const Operator& op, Pass pass,
                          std::span<const Range> ranges, const TokenLoad& load = {});
 
-/// launch overhead + casts + max(FLOPs at the achievable rate, bytes at the achievable memory bandwidth).
+/// Returns launch overhead + casts + max(FLOPs at the achievable rate, bytes at the achievable bandwidth).
 Seconds analytic_time(const KernelWork& work, DataType type, const DeviceKind& kind,
                       std::int32_t flash_attention = kNewestFlashAttention);
 /// The same in a framework that launches SeparateKernels.

@@ -28,8 +28,8 @@ class Documents {
   }
 
  private:
-  /// Of queries before `query` and keys before `key`: triangles as far as both go, then what later queries of
-  /// the last key's document see.
+  /// Counts pairs of queries before `query` and keys before `key`: triangles as far as both go, then what
+  /// later queries of the last key's document see.
   [[nodiscard]] constexpr std::int64_t pairs_before(std::int64_t query, std::int64_t key) const {
     const std::int64_t both = std::min(query, key), rest = both % length_;
     const std::int64_t triangles = both / length_ * triangle(length_) + triangle(rest);

@@ -10,10 +10,10 @@ namespace pipesim {
 /// Joins operators that frameworks write one by one and run as one kernel, or that a compiler joins:
 ///
 /// - functions of elements written out, as relu, relu6, gelu, quick_gelu, silu, mish, softplus, tanh,
-/// sigmoid,
-///   hardsigmoid or hardswish, and functions of rows, as softmax, layer_norm or rms_norm. They are told by
-///   their values, so the order of factors and the form of constants do not matter. "gelu" stands for the
-///   form with erf and for the one with tanh: they differ by less than 5e-4, and cost the same;
+///   sigmoid, hardsigmoid or hardswish, and functions of rows, as softmax, layer_norm or rms_norm. They are
+///   recognised by their values, so the order of factors and the form of constants do not matter. "gelu"
+///   stands for the form with erf and for the form with tanh: they differ by less than 5e-4, and cost the
+///   same;
 /// - a norm over a view [n, groups, …] of channels, as group_norm; factors and shifts that are parameters,
 ///   behind a norm that has none;
 /// - attention written out: softmax(q · kᵀ · factor + bias) · v over tensors [b, heads, length, width], with

@@ -51,8 +51,8 @@ class GraphBuilder {
   void begin_repeat(const std::string& prefix, std::int64_t index);
   void end_repeat();
 
-  /// Products of operators that are added in a repeat from here on multiply in float8 (Casts). A router's do
-  /// not. An input of several of them is cast once.
+  /// Products of operators that are added in a repeat from here on multiply in float8 (Casts), except a
+  /// router's. An input that several of them read is cast once.
   void multiply_in_float8() { float8_ = true; }
 
   [[nodiscard]] const std::vector<std::int64_t>& shape(TensorId id) const;

@@ -364,7 +364,7 @@ constexpr std::array kArchitectures{Architecture{"llama", read_llama},
                                     Architecture{"gpt2", read_gpt2},
                                     Architecture{"deepseek_v3", read_deepseek_v3}};
 
-// Of architectures that people ask for: what the zoo's networks lack.
+// Says what the zoo's networks lack for architectures that people ask for.
 struct Missing {
   std::string_view type, what;
 };

@@ -24,12 +24,12 @@ namespace pipesim {
 //
 // Operators may stand in any order. An operator's only output has its name, several are "name.output", unless
 // "outputs" names them. "weights" names weights, and equal names share one; "repeat" is Operator::repeat;
-// with "frozen": true the operator's weights are not trained. An
-// input may say "before": the operator it precedes in the numbering of tensors, "" for none; this changes
-// nothing else, and "content": "causal_mask": it is 0 where a key does not come after its query, −∞
-// elsewhere. "fuse": true joins operators that are written one by one, see models/fusion.h. "sizes" names
-// sizes, with the values that they have unless others are bound; wherever an integer stands (in "batch" a
-// name only), a name or a product such as "4*h" may stand, see NamedSizes.
+// with "frozen": true the operator's weights are not trained. An input may have "before", the operator that
+// it precedes in the numbering of tensors, "" for none, which changes nothing else; and "content":
+// "causal_mask": it is 0 where a key does not come after its query, −∞ elsewhere. "fuse": true joins
+// operators that are written one by one, see models/fusion.h. "sizes" names sizes, with the values that they
+// have unless others are bound; wherever an integer stands (in "batch" a name only), a name or a product such
+// as "4*h" may stand, see NamedSizes.
 
 /// InputError `FILE: /json/pointer: …` when the text is not a model, or when it has no size that `bound`
 /// names. Sizes bound to other values than the file's are part of the graph's name: "two-layers:b=32".

@@ -101,8 +101,8 @@ struct SeparateKernels {
 };
 
 /// Operands that are brought into a narrower type before they are multiplied. One kernel finds the largest
-/// magnitude of an operand, a second one writes it scaled by that, as it lies and transposed: the product of
-/// another pass reads it so.
+/// magnitude of an operand, a second one writes it scaled by that, both as it lies and transposed, since the
+/// product of another pass reads it transposed.
 struct Casts {
   DataType type = DataType::Float8;  ///< in which all three products multiply
   /// Bytes that these kernels move: of the input and the weight in forward, of the result's gradient in the
@@ -138,19 +138,18 @@ struct Operator {
   std::vector<ProductTerm> bytes_forward_extra, bytes_backward_extra;  ///< beside the uses' own bytes
   std::vector<ProductTerm> saved_extra_bytes;  ///< kept for backward, which reads them once, beside saved
                                                ///< uses (arg indices, row statistics)
-  /// Products of forward whose results are not kept: backward makes them again. Of an operator that has some,
-  /// they alone count as model FLOPs.
+  /// Products of forward whose results are not kept: backward makes them again. In an operator that has some,
+  /// only these count as model FLOPs.
   std::vector<ProductTerm> remade_products;
   std::optional<Workspace> workspace;
   std::optional<MatrixShape> matrix;  ///< none: bound by bytes
-  std::optional<std::pair<FactorIndex, FactorIndex>>
-      causal;  ///< (query, key) factors of a causal mask: work counts
-               ///< only the visible share of the shard's box
-  std::optional<std::pair<FactorIndex, FactorIndex>>
-      rotation;             ///< (query, key) factors, equally long: devices that divide queries may pass
-                            ///< parts of the keys round a ring instead of holding all of them
-  std::int64_t zigzag = 1;  ///< parts in whose order its positions come (ZigzagOrder), of operators that
-                            ///< know positions
+  /// The (query, key) factors of a causal mask: work counts only the visible share of the shard's box.
+  std::optional<std::pair<FactorIndex, FactorIndex>> causal;
+  /// (Query, key) factors, equally long: devices that divide queries may pass parts of the keys round a ring
+  /// instead of holding all of them.
+  std::optional<std::pair<FactorIndex, FactorIndex>> rotation;
+  /// The number of parts that set the order of positions (ZigzagOrder), for operators that know positions.
+  std::int64_t zigzag = 1;
   SeparateKernels separate;
   std::optional<Casts> casts;  ///< none: products multiply in the operands' type
   std::optional<MeasuredTime> measured;

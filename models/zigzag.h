@@ -16,7 +16,7 @@ class ZigzagOrder {
   [[nodiscard]] constexpr bool plain() const { return plain_; }  ///< positions as they come
   [[nodiscard]] constexpr std::int64_t chunks() const { return chunks_; }
   [[nodiscard]] constexpr std::int64_t chunk() const { return chunk_; }  ///< positions of a chunk
-  /// Of what comes at an index.
+  /// Returns the position that comes at an index.
   [[nodiscard]] constexpr std::int64_t position(std::int64_t index) const {
     if (plain_) return index;
     const std::int64_t at = index / chunk_;

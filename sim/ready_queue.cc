@@ -43,7 +43,7 @@ void ReadyQueue::split(std::int32_t first) {
 void ReadyQueue::sort_due() {
   constexpr std::size_t kFew = 8;
   if (due_.size() <= kFew) {
-    // Mostly two or three, where std::sort costs several times as much.
+    // There are mostly two or three tasks, where std::sort costs several times as much.
     for (std::size_t i = 1; i < due_.size(); ++i) {
       const TaskId task = due_[i];
       std::size_t j = i;

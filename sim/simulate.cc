@@ -90,7 +90,7 @@ void SimulationScratch::reset(const TaskDag& dag) {
   }
 }
 
-// Tasks that it started.
+// Returns the number of tasks that it started.
 std::size_t SimulationScratch::run(const TaskDag& dag, Timeline& out) {
   Nanoseconds makespan = 0;
   std::size_t started = 0;
@@ -227,7 +227,7 @@ std::string why_never(std::span<const TaskId> cycle, const std::function<std::st
     text += (first ? " waits for " : ", which waits for ") + next;
     first = false;
   };
-  // Against the order of edges, which lead to who waits.
+  // Names go against the order of edges, since an edge leads to the task that waits.
   for (std::size_t i = cycle.size() - 1; i > 0; --i) {
     if (cycle.size() - i >= kShownOfCycle) {
       add(fmt::format("… ({} tasks)", cycle.size()));

@@ -48,7 +48,7 @@ DeviceKind kind(std::string name, Peaks peak, double limit, Memory memory, const
   return kind;
 }
 
-// Of `mebibytes` that nvidia-smi reports; the header names the sources.
+// Returns what frameworks take, with the `mebibytes` that nvidia-smi reports; the header names the sources.
 MemoryOverhead frameworks_on(std::int64_t mebibytes) {
   constexpr std::int64_t kMebibyte = 1 << 20;
   constexpr double kFragmentation = 0.03;
@@ -95,7 +95,7 @@ DeviceKind with_flash_attention_3(DeviceKind kind) {
       "0.62 of peak in forward, 614 of 989 TFLOP/s as pytorch/benchmark measured, and 0.565 "
       "in backward, 559 TFLOP/s, Shah et al., arXiv:2407.08608, figure 6");
 }
-// Beside that of a later version.
+// Adds the shares of version 2 beside those of a later version.
 DeviceKind with_flash_attention_2_on_hopper(DeviceKind kind) {
   kind.flash_attention_2 = {0.37, 0.31};
   kind.source +=
@@ -104,7 +104,7 @@ DeviceKind with_flash_attention_2_on_hopper(DeviceKind kind) {
   return kind;
 }
 constexpr double kSustainedAmpere = 0.93, kSustainedHopper = 0.8;
-// Of products, in runs of hours.
+// Sets the share of the rate that products sustain in runs of hours.
 DeviceKind with_sustained(DeviceKind kind, double share) {
   kind.sustained = share;
   kind.source += "; sustained: estimated";

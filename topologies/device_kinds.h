@@ -24,10 +24,10 @@ namespace pipesim {
 /// may use all of the datasheet's memory.
 /// - installed: what nvidia-smi reports: 40960, 81920 (A100), 81559 (H100, H800), 143771 (H200), 183359 MiB
 ///   (B200).
-/// - context, 1.2 GB: estimated, from a B200 of whose 183359 MiB hashcat finds 182642 in all and 182014 free.
+/// - context, 1.2 GB: estimated; hashcat finds 182642 of a B200's 183359 MiB in all, and 182014 free.
 /// - a communicator, 688 MiB: measured of groups of more than two A100 over NVLink; a group of two took 544
 ///   MiB (github.com/NVIDIA/nccl/issues/964). Each takes as much again, unless the program shares the
-///   buffers (…/issues/986). Others have 1.6 GB for one and 6 GB for three and more (…/issues/864), another
+///   buffers (…/issues/986). Other reports have 1.6 GB for one and 6 GB for three and more (…/issues/864), or
 ///   3.3 GB for all-to-all on eight H100 (…/issues/1685).
 /// - fragmentation, 3 %: estimated.
 ///

@@ -89,7 +89,7 @@ NodeRoutes::Tree NodeRoutes::tree_from(std::int32_t source, std::int32_t node) c
       if (reached + step.cost < known) front.emplace(known = reached + step.cost, step.to);
     });
   }
-  // Of several equal ways the lowest arc decides, whatever the order of the search was.
+  // The lowest arc decides between equal ways, whatever the order of the search was.
   const auto choose = [&](std::int32_t vertex) {
     const RouteCost reached = tree.cost[place_in_tree(vertex)];
     for_each_step(vertex, node, [&](const Step& step) {

@@ -16,16 +16,16 @@
 namespace pipesim {
 
 /// Shortest ways in topologies whose nodes hang on a network: no link joins two nodes, and no way gains by
-/// passing through a third. A way then needs its two nodes and what is in no node, so that it is found
-/// quickly however many nodes there are. The ways, ties included, are those of trees over all vertices.
+/// passing through a third. A way then lies in its two nodes and what is in no node, so it is found quickly
+/// however many nodes there are. The ways, ties included, are those of trees over all vertices.
 class NodeRoutes {
  public:
-  /// Null for other topologies, and for those of one node. `hangs`: by vertex, those that no tree holds;
+  /// Returns null for other topologies, and for those of one node. `hangs` marks vertices that no tree holds;
   /// their links are left out.
   static std::unique_ptr<NodeRoutes> find(const TopologyParts& parts, const std::vector<bool>& hangs,
                                           std::size_t tree_bytes);
 
-  /// From the last arc to the first. Neither end hangs.
+  /// Returns the arcs from the last to the first. Neither end may hang.
   [[nodiscard]] std::vector<Arc> way_backwards(std::int32_t from, std::int32_t to) const;
 
  private:
@@ -34,7 +34,7 @@ class NodeRoutes {
     Arc arc;
     RouteCost cost;
   };
-  /// By place: of the network's vertices, then of those of one node.
+  /// Entries go by place: those of the network's vertices, then those of the vertices of one node.
   struct Tree {
     std::vector<RouteCost> cost;
     std::vector<Arc> arc;  ///< the lowest that leads there on a shortest way
@@ -44,11 +44,11 @@ class NodeRoutes {
   bool add_links(const std::vector<bool>& hangs);
   [[nodiscard]] bool nothing_passes_through() const;
   [[nodiscard]] bool passes(std::int32_t node, std::int32_t from, const Tree& network) const;
-  /// Over the network and `node`, unless that is −1.
+  /// The tree goes over the network, and over `node` unless that is −1.
   [[nodiscard]] Tree tree_from(std::int32_t source, std::int32_t node) const;
-  /// Into `node`, on from the network's vertices of `tree`; by place in the node.
+  /// Continues `tree` from the network's vertices into `node`; entries go by place in the node.
   [[nodiscard]] Tree continued(const Tree& tree, std::int32_t node) const;
-  /// The same, kept: the trees of many sources cost as much at the node's entrances.
+  /// The same, cached: trees of many sources have the same costs at the node's entrances.
   [[nodiscard]] std::shared_ptr<const Tree> kept_inside(const Tree& tree, std::int32_t node) const;
   template <class Visit>
   void for_each_step(std::int32_t vertex, std::int32_t node, Visit visit) const;

@@ -86,7 +86,7 @@ struct Vertex {
 };
 
 /// A cable or bus between two vertices. `bandwidth` is the payload rate per direction that software reaches.
-/// Full duplex: a lane per direction; otherwise both directions share one lane, at a bus with its other
+/// Full duplex: a lane per direction; otherwise both directions share one lane, at a bus also with its other
 /// links.
 struct Link {
   std::int32_t a = 0, b = 0;  ///< vertices

@@ -41,7 +41,7 @@ void scale_attention(std::optional<FusedAttention>& attention, double factor) {
   attention->backward = share(attention->backward, factor);
 }
 
-// What runs sustain, and beyond all of that what short runs reach.
+// Scales what products sustain, and where that would exceed 1, what short runs reach.
 void scale_products(DeviceKind& kind, double factor) {
   const double sustained = kind.sustained * factor;
   kind.sustained = std::min(1.0, sustained);

@@ -76,8 +76,8 @@ struct PredictionInterval {
 /// predicted time changes with the logarithm of each constant.
 double log_deviation(const ClusterConstants& constants, std::span<const double> sensitivities);
 PredictionInterval interval_around(Seconds predicted, double log_deviation);
-/// Standard deviation of the logarithm of a constant's factor, and the factors between which it is, with 90
-/// %.
+/// Return the standard deviation of the logarithm of a constant's factor, and the interval in which the
+/// factor lies with 90 % probability.
 double deviation_of(const ClusterConstants& constants, std::size_t number);
 PredictionInterval interval_of_factor(const ClusterConstants& constants, std::size_t number);
 

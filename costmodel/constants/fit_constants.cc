@@ -44,7 +44,7 @@ ClusterConstants moved_to(ClusterConstants constants, const VectorXd& logs) {
   return constants;
 }
 
-// Fits by linear steps; what it is told of runs are logarithms.
+// Fits by linear steps, from logarithms of the runs' times.
 class ConstantsFitter {
  public:
   ConstantsFitter(const std::vector<FittedRun>& runs, const ClusterConstants& start,
@@ -98,8 +98,8 @@ class ConstantsFitter {
   }
 
   // Few runs that differ by what constants do not explain would pull constants away from good figures. So
-  // priors are as tight as suits families best that the fit has not seen: where it suits them clearly better,
-  // or where factors of 1 suit them better than the fit.
+  // priors are as tight as predicts families best that the fit has not seen, if they predict these clearly
+  // better, or if factors of 1 predict them better than the fit.
   bool tighten_priors(const std::vector<double>& before, const VectorXd& logs, const VectorXd& predicted) {
     const VectorXd wide = prior_;
     double best = 1, least = INFINITY, clearly = 1;
@@ -141,7 +141,7 @@ class ConstantsFitter {
     return std::abs(deviations) <= kFar ? 1 : kFar / std::abs(deviations);
   }
 
-  // The noise and the weights of runs, from what they differ by.
+  // Sets the noise and the weights of runs from their residuals.
   void weigh(const VectorXd& residuals) {
     weights_ = VectorXd::Ones(residuals.size());
     // Constants that were fitted take up some of what runs differ by.
@@ -156,7 +156,7 @@ class ConstantsFitter {
     noise_ = noise;
   }
 
-  // Of the constants, from all runs whose family is another.
+  // Returns the posterior of the constants from all runs but the family `left_out` and the run `alone`.
   [[nodiscard]] Solver posterior(const std::string& left_out, Index alone = -1) const {
     MatrixXd precision = prior_.asDiagonal();
     for (Index i = 0; i < slopes_.rows(); ++i) {
@@ -195,7 +195,7 @@ class ConstantsFitter {
     constants.covariance.assign(even.data(), even.data() + even.size());
   }
 
-  // As if runs were linear in the constants, which near the fit they are.
+  // Treats runs as linear in the constants, which they nearly are near the fit.
   [[nodiscard]] LeftOut leave_out_families(const VectorXd& logs, const VectorXd& predicted) const {
     LeftOut result;
     std::set<std::string> families;

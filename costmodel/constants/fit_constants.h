@@ -16,7 +16,7 @@ struct FittedRun {
   std::string family;   ///< runs that have much in common
 };
 
-/// ln of the predicted seconds of all runs under some constants.
+/// Returns ln of the predicted seconds of all runs under some constants.
 using PredictRuns = std::function<std::vector<double>(const ClusterConstants& constants)>;
 
 /// Constants with what is known of the runs that they were fitted to.
@@ -34,16 +34,17 @@ std::vector<std::vector<double>> sensitivities_of(const ClusterConstants& consta
                                                   std::span<const double> predicted,
                                                   const PredictRuns& predict);
 
-/// The interval around a time that `predict` found with the constants. It is asked once more for each of
-/// them.
+/// Returns the interval around a time that `predict` found with the constants. `predict` is called once more
+/// for each of them.
 PredictionInterval interval_of(const ClusterConstants& constants, Seconds predicted,
                                const std::function<Seconds(const ClusterConstants&)>& predict);
 
-/// The constants that make runs most likely, with normal priors around factors of 1 (prior_deviation()):
-/// Gauss–Newton steps, runs that are far off weighted down (Huber). Priors are made tighter where that
-/// predicts families better which are left out of the fit. `start` names the constants. The discrepancy is
-/// the least with which 90 % of runs lie in their intervals when predicted without their families (or without
-/// themselves, where there are fewer than three families). InputError when there are no runs.
+/// Returns the constants that make runs most likely, with normal priors around factors of 1
+/// (prior_deviation()): Gauss–Newton steps, runs that are far off weighted down (Huber). Priors are made
+/// tighter where that better predicts families that are left out of the fit. `start` names the constants. The
+/// discrepancy is the least with which 90 % of runs lie in their intervals when predicted without their
+/// families (or without themselves, where there are fewer than three families). InputError when there are no
+/// runs.
 ConstantsFit fit_constants(const std::vector<FittedRun>& runs, const ClusterConstants& start,
                            const PredictRuns& predict);
 

@@ -22,7 +22,7 @@ class LinkBundles {
   std::vector<std::vector<LaneId>> bundles_;
 };
 
-/// Of the lanes together, bytes per second.
+/// Returns the bandwidth of the lanes together, in bytes per second.
 double total_bandwidth(const Topology& topology, std::span<const LaneId> lanes);
 
 /// A lane, and its number among those that a group's hops have met.
@@ -51,7 +51,7 @@ class Hops {
   Hops(const Topology& topology, const LinkBundles& bundles) : topology_(topology), bundles_(bundles) {}
   const Hop& between(DeviceId from, DeviceId to);
   [[nodiscard]] const Topology& topology() const { return topology_; }
-  /// Of the lanes met so far, by number, bytes per second.
+  /// Returns the bandwidths of the lanes met so far, by number, in bytes per second.
   [[nodiscard]] std::span<const double> bandwidths() const { return bandwidths_; }
 
  private:

@@ -19,7 +19,7 @@ inline constexpr double peer_overhead = 0.3e-6;
 /// A protocol on rings inside a node. `believed`: what NCCL's model has (2.28). The rest is what a call
 /// takes, in units of the kind's own figures: fitted (least |log error|) to ai-dynamo/aiconfigurator's sweeps
 /// on A100 and H100 and to VIA-Research/vTrain's on V100, one set for all. Fitted to A100 and V100 alone,
-/// they are 6 % off on H100 from 1 MiB on (median), with all 4 %.
+/// they are off by 6 % on H100 from 1 MiB on (median); fitted to all three, by 4 %.
 struct RingProtocol {
   double calls = 1;                             ///< before the first byte moves, by CollectiveTraits::call
   double step_factor = 1;                       ///< of a step, by the latency of its links
@@ -32,7 +32,7 @@ struct RingProtocol {
 /// Half of the bytes are flags. NCCL caps it at 39, 87.7, 141 and 282 GB/s on Volta to Blackwell, which are
 /// 0.30 to 0.39 of their rings.
 inline constexpr RingProtocol low_latency{1, 1, 0.5, 5, 0, 6.6e-6, 0.6e-6, 0.375};
-/// Of each 128 bytes 8 are flags.
+/// Eight of each 128 bytes are flags.
 inline constexpr RingProtocol low_latency_128{2, 1.5, 0.76, 1, 0, 14e-6, 1.9e-6, 0.92};
 inline constexpr RingProtocol simple{2.5, 3.5, 1, 1, 0.05, 8.4e-6, 3.4e-6, 1};
 
@@ -44,7 +44,7 @@ inline constexpr double own_part_share = 0.28;
 inline constexpr double switch_rate = 0.733, switch_devices = 8;
 inline constexpr double switch_calls = 4, switch_chunk_calls = 0.6, switch_believed_latency = 25e-6;
 
-/// All-to-all inside a node, as RingProtocol.
+/// All-to-all inside a node, in the units of RingProtocol.
 inline constexpr double direct_calls = 1.25, direct_chunk_calls = 0.4;
 
 }  // namespace pipesim::nccl

@@ -32,10 +32,10 @@ struct ProtocolTime {
 /// The protocols that NCCL takes, by ascending size; the first from 0, the last up to the largest number of
 /// bytes.
 ///
-/// It takes the one that its own model says is the fastest: latency + size / bandwidth with the constants of
-/// src/graph/tuning.cc (2.28), LL, LL128 and Simple on rings, and NVLS where a switch adds. How long that
-/// one then takes is another matter, for which there are the constants in nccl.h. A ring of n devices takes
-/// k = 2(n−1) steps to reduce and gather, n−1 for either:
+/// NCCL takes the protocol that its own model says is the fastest: latency + size / bandwidth with the
+/// constants of src/graph/tuning.cc (2.28), LL, LL128 and Simple on rings, and NVLS where a switch adds. How
+/// long that protocol then takes is another matter, for which nccl.h has the constants. A ring of n devices
+/// takes k = 2(n−1) steps to reduce and gather, n−1 for either:
 ///   LL      call + k·step + T;     T: half of the bytes are flags
 ///   LL128   2·call + 1.5·k·step + T
 ///   Simple  2.5·call + 3.5·k·step + T + 2√(κT)

@@ -29,7 +29,7 @@ std::vector<NodeMembers> members_by_node(const Topology& topology, std::span<con
 class NodeRings {
  public:
   explicit NodeRings(Hops& hops) : hops_(hops) {}
-  /// Shares add up to 1; none for a single member.
+  /// Returns rings whose shares add up to 1; none for a single member.
   std::vector<Ring> rings(const NodeMembers& members);
   /// The members from position `first` on along ring `k` (modulo their number).
   std::vector<DeviceId> order(const NodeMembers& members, std::size_t k, std::size_t first);

@@ -19,7 +19,8 @@ struct HostTimes {
   Seconds member;      ///< more for each member of its group, in pipelines over several nodes
   Seconds step;        ///< of a step of the schedule: fetching data, handing tensors over
   Seconds weight;      ///< of a weight in the optimizer's step
-  /// Of a slice of a weight in the optimizer's step: one for each copy among which its state is divided.
+  /// Each slice of a weight takes this in the optimizer's step; there is one for each copy among which its
+  /// state is divided.
   Seconds slice;
   bool operator==(const HostTimes&) const = default;
 };
@@ -43,27 +44,28 @@ enum class MessageOverlap : std::uint8_t {
 struct Runtime {
   std::string name = "pipesim";  ///< reads back to an equal runtime by parse_runtime()
   HostTimes host;                ///< all 0: the host is not modelled
-  /// One kernel after the other where pipesim has one, see SeparateKernels.
+  /// Launches one kernel after the other where pipesim has one, see SeparateKernels.
   bool separate_kernels = false;
   /// Version of FlashAttention: 1 (as written in Triton), 2, or later ones, see DeviceKind.
   std::int32_t flash_attention = 4;
-  /// Time of an update by that of the least that it moves: gradients are clipped and copied, too.
+  /// The time of an update, divided by that of the bytes that it must move: gradients are clipped and copied,
+  /// too.
   double update = 1;
   ReductionOverlap overlap = ReductionOverlap::Always;
   /// Products run beside the gathers of their inputs and the scattered sums of their results, part by part
   /// (taskgraph/binding/product_overlap.h).
   bool tensor_overlap = false;
-  /// Weights are brought into float8 (Casts) once an iteration, which is left out, instead of in each
-  /// microbatch.
+  /// Weights are cast to float8 (Casts) once an iteration instead of in each microbatch; the time of that one
+  /// cast is left out.
   bool casts_weights_once = false;
   /// Products add the gradients of weights to the sums in float32 themselves (Megatron-LM's
   /// gradient_accumulation_fusion), instead of writing them for a kernel that adds.
   bool products_sum_gradients = false;
-  /// Of the stages of pipelines that say nothing of it themselves.
+  /// Applies to pipelines that do not choose it themselves.
   MessageOverlap messages = MessageOverlap::Always;
-  /// The share of the time in which a collective's bytes move that compute on its devices loses where the two
-  /// run beside each other: both want multiprocessors and memory. Of gathers of weights and reductions of
-  /// their gradients.
+  /// The share of the time in which a collective's bytes move that compute on its devices loses while the two
+  /// run beside each other: both want multiprocessors and memory. It holds for gathers of weights and
+  /// reductions of their gradients.
   double interference = 0;
   /// All gradients are reduced, then all weights updated, then all gathered, as where gradients are clipped
   /// by the norm of all. Else each weight is updated once its gradient is reduced.

@@ -12,7 +12,7 @@
 
 namespace pipesim {
 
-/// An operator whose tensors are told by name.
+/// An operator whose tensors are given by name.
 struct EditableOperator {
   OperatorRequest request;  ///< without inputs; names of all outputs
   std::vector<std::string> inputs;
@@ -41,14 +41,14 @@ class EditableModel {
   /// The name, with a number behind it if there is one of that name.
   std::string new_name(const std::string& name);
 
-  /// Others in place of one; the outputs that are still read must be among theirs. Nobody reads what they
-  /// make in between.
+  /// Puts `others` in place of one operator; its outputs that are still read must be among theirs. Nothing
+  /// else reads what they make in between.
   void replace(std::size_t place, std::vector<EditableOperator> others);
   void remove(std::size_t place) { replace(place, {}); }
   void change(std::size_t place, EditableOperator changed);
 
   [[nodiscard]] bool changed() const { return changed_; }
-  /// Without operators, and data, whose results nobody reads any more though somebody did.
+  /// Leaves out operators and data whose results were read before and no longer are.
   [[nodiscard]] OperatorGraph build();
 
  private:

@@ -15,7 +15,7 @@ struct ElementFunction {
   bool joined = false;  ///< what others are joined to: an activation
 };
 
-/// gelu is there in both of its forms.
+/// Both forms of gelu are in the list.
 std::span<const ElementFunction> element_functions();
 
 /// Whether operators of the kind compute every element of their result from one element of each input.

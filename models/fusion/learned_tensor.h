@@ -16,9 +16,9 @@ struct LearnedTensor {
   bool frozen = false;
 };
 
-/// `tensor` where it is stretched to `full` by numpy's rule and is a parameter over the `count` dims from
-/// `first` on; none of others. Nobody else reads what it is made of. Its weight can have the shape of these
-/// dims.
+/// Returns `tensor` if it is stretched to `full` by numpy's rule and is a parameter over the `count` dims
+/// from `first` on; none for others. Nothing else reads what it is made of. Its weight can have the shape of
+/// these dims.
 std::optional<LearnedTensor> learned_tensor(const EditableModel& model, const std::string& tensor,
                                             const Shape& full, std::size_t first, std::size_t count);
 

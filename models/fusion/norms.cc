@@ -35,7 +35,7 @@ bool take_view(const EditableModel& model, WrittenNorm& norm) {
   if (shape != model.shape(y) || shape.size() < 2 || shape.size() > kMostDims || view.size() < 3 ||
       view[0] != shape[0] || shape[1] % view[1] != 0)
     return false;
-  // Of one row for each index of dim 1, layer_norm says more.
+  // A layer_norm with one row for each index of dim 1 stays: it says more than group_norm.
   const bool by_group = norm.op.request.kind == "layer_norm"
                             ? view.size() == 3 && view[1] < shape[1]
                             : std::get<std::int64_t>(norm.op.request.attributes.at("groups")) == view[1];

@@ -9,7 +9,8 @@
 namespace pipesim {
 namespace {
 
-/// Far outside of what any function here is told by, yet below what stands for no bound.
+/// Whether a bound is far outside of the values that functions are recognised by, yet below what stands for
+/// no bound.
 bool has_far_bound(const EditableOperator& op) {
   constexpr double least = 20, none = 1e37;
   const auto far = [&](const char* name) {

@@ -29,7 +29,7 @@ class RowFunction {
   bool grow();
   /// The tensor that it is a function of; none as long as there are several.
   [[nodiscard]] const std::string* root() const;
-  /// What it makes of `count` elements of a row. Nothing where its operators do other things to rows.
+  /// Returns what it makes of the elements `x` of a row. Nothing where its operators do other things to rows.
   [[nodiscard]] std::optional<RowSamples> values(std::span<const double> x,
                                                  std::span<const RowSamples> learned) const;
 
@@ -42,8 +42,8 @@ class RowFunction {
   [[nodiscard]] bool shares_learned() const;
 
  private:
-  /// What a tensor has for each row: its elements, a number with a dim of length 1 or without, or, for all
-  /// rows the same, as many elements.
+  /// What a tensor has for each row: its elements; one number, with a dim of length 1 or without; or as many
+  /// elements that are the same for all rows.
   enum class Form : std::uint8_t { Row, Kept, Dropped, Learned };
   struct Value {
     const std::string* tensor;

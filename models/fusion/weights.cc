@@ -7,7 +7,7 @@
 namespace pipesim {
 namespace {
 
-/// Nothing is done to the product in its own kernel.
+/// Whether the product's kernel computes nothing but the product.
 bool is_plain_product(const EditableOperator& op) {
   const std::string& kind = op.request.kind;
   if (kind != "linear" && !kind.starts_with("conv")) return false;

@@ -19,7 +19,7 @@ constexpr std::size_t kMostOfElements = 12, kMostOfRows = 24;  // operators of a
 /// Operators by which a norm can be longer than what is a norm, too: rms_norm(x − mean) is layer_norm(x).
 constexpr std::size_t kMostBefore = 5;
 
-/// The first tell most functions apart; others are on either side of every bend.
+/// The first elements tell most functions apart; the others are on either side of every bend.
 constexpr RowSamples kElements{-1.3,  0.7,  -30, -8,  -4,  -3.1, -2.9, -0.5,
                                -0.01, 0.02, 1.9, 2.9, 3.1, 5.9,  6.1,  30};
 constexpr std::size_t kFirstElements = 2, kRowElements = 8;
@@ -28,7 +28,7 @@ constexpr RowSamples kSmallRow{0.06, 0.01, -0.04, 0.09, 0.02, -0.03, 0.05, 0.07}
 constexpr std::array<RowSamples, 2> kLearned{RowSamples{0.8, 1.3, -0.6, 2.1, 0.9, -1.7, 1.1, 0.5},
                                              RowSamples{0.3, -0.4, 1.2, 0.1, -0.8, 0.6, -1.1, 2.2}};
 
-/// What remains of constants that were written with 7 digits.
+/// Allows for what rounding leaves of constants that were written with 7 digits.
 bool are_close(double got, double expected, double least) {
   constexpr double rounding = 1e-5;
   return std::abs(got - expected) <= rounding * std::max(std::abs(expected), least);

@@ -34,12 +34,12 @@ std::string sides_text(std::size_t spatial_dims);
 /// written out in the operator's attributes.
 std::vector<std::int64_t> sides(OperatorDraft& draft, const std::string& attribute, std::size_t spatial_dims);
 
-/// The padding behind the last elements: that before the first ones unless it is given. An end that differs
-/// from nothing is left out of the attributes.
+/// The padding behind the last elements: that before the first ones unless it is given. An attribute that
+/// gives the same padding is left out.
 std::vector<std::int64_t> sides_of_pad_end(OperatorDraft& draft, std::size_t spatial_dims);
 
-/// The spatial dimensions of input 0 by the attributes kernel, stride, pad and pad_end. `dilation`: by that,
-/// too.
+/// The spatial dimensions of input 0 by the attributes kernel, stride, pad and pad_end, and dilation if
+/// `dilation`.
 std::vector<WindowedDimension> windowed_dimensions(OperatorDraft& draft, std::size_t spatial_dims,
                                                    bool dilation);
 
@@ -50,7 +50,7 @@ std::vector<FactorIndex> spatial_factors(OperatorDraft& draft, const std::vector
 IndexExpr grouped_channels(const OperatorDraft& draft, FactorIndex group, FactorIndex within,
                            std::int64_t extent);
 
-/// Those that there are (not −1), then `behind`.
+/// Returns the factors that there are (not −1), then `behind`.
 std::vector<FactorIndex> present_factors(const std::vector<FactorIndex>& wanted,
                                          const std::vector<FactorIndex>& behind = {});
 

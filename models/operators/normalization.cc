@@ -15,7 +15,8 @@ std::vector<FactorIndex> all_but_last(std::vector<FactorIndex> factors) {
   return factors;
 }
 
-/// gamma and beta follow the channels or the hidden dim; their gradients leave the input pass as local sums.
+/// The weights gamma and beta follow the channels or the hidden dim; their gradients leave the input pass as
+/// local sums.
 void build_batch_norm(OperatorDraft& draft) {
   draft.require_rank(0, 2, 2 + most_spatial_dims, "[n, c] to [n, c, d, h, w]");
   const bool synchronised = draft.word("statistics") == "synchronised";

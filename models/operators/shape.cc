@@ -96,7 +96,7 @@ void build_broadcast(OperatorDraft& draft) {
   draft.op.flops_backward_input = {{1, dims}};
 }
 
-/// As broadcast, along dims of length 1 and dims that are missing on the left.
+/// Broadcasts along dims of length 1 and dims that are missing on the left.
 void build_expand(OperatorDraft& draft) {
   const Shape &from = draft.shape(0), &to = draft.list("shape");
   const auto refuse = [&] {

@@ -89,7 +89,7 @@ OperatorGraph deepseek(const ZooValues& values) {
   return net.builder().build();
 }
 
-// As in its config.json.
+// The defaults are those of its config.json.
 ZooOptions router_options() {
   return {
       ZooOption::integer("router_groups", 8, 1, 1024,

@@ -7,8 +7,8 @@
 
 namespace pipesim {
 
-/// What defines a decoder beside its sizes. No operator's cost depends on it, so that graphs do not have it;
-/// it stays in a model's text because frameworks must be told.
+/// What defines a decoder beside its sizes. No operator's cost depends on it, so graphs do not have it; it
+/// stays in a model's text because frameworks need it.
 struct DecoderDefinition {
   double rotary_base = 10000;
   std::string rotary_scaling = "none";  ///< of rotary_scalings()
@@ -21,7 +21,7 @@ struct DecoderDefinition {
 };
 /// Options of decoders with rotary positions.
 ZooOptions definition_options(const DecoderDefinition& definition);
-/// Of decoders whose positions may be learned: base, epsilon and deviation.
+/// Returns the options of decoders whose positions may be learned: base, epsilon and deviation.
 ZooOptions plain_definition_options();
 
 /// Ways in which rotary positions are stretched beyond those that a model was trained for.

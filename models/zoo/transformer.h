@@ -77,9 +77,9 @@ ZooOptions transformer_options(const ZooOption& batch, const std::string& dtype,
                                const TransformerSizes& sizes);
 ZooOption kv_heads_option(std::int64_t value);
 ZooOption own_heads_option();  ///< kv_heads of models that have one for each head unless told otherwise
-/// once; megatron: tensors that Megatron-LM keeps beside those that backward cannot do without.
+/// What is kept for backward: what it needs, once, or also what Megatron-LM or PyTorch keep beside that.
 ZooOption kept_option();
-/// own; float8: the products of layers.
+/// The type in which products of layers multiply: the model's own or float8.
 ZooOption products_option();
 ZooOption vocabulary_option(std::int64_t value);
 ZooOption projection_option(const std::string& value);  ///< tied or untied
@@ -89,10 +89,10 @@ std::int64_t ffn_width(const ZooValues& values);
 
 /// fused: attention never writes its scores; scores: it does, and drops them at the model's rate.
 ZooOption attention_option();
-/// Of models with causal attention.
+/// Models with causal attention have these two options.
 ZooOption zigzag_option();
 ZooOption document_length_option();
-/// Of models that end in predict_words().
+/// Models that end in predict_words() have this option.
 ZooOption loss_chunks_option();
 
 /// Rows of a table of learned positions: option positions, or the sequence if that is longer.

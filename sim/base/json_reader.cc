@@ -33,7 +33,7 @@ std::string escaped(std::string_view key) {
   return text;
 }
 
-// nlohmann keeps the last of repeated keys silently; a person who wrote a key twice wants to know.
+// Finds repeated keys: a person who wrote one twice wants to know, but nlohmann keeps the last silently.
 class RepeatedKeys {
  public:
   bool operator()(int depth, Json::parse_event_t event, Json& parsed) {

@@ -86,7 +86,7 @@ void EditableDag::mark_rows() {
   }
 }
 
-// Those of added tasks in their rows, which are not placed yet.
+// Counts the new edges of tasks. Added tasks count them in their rows, which are not placed yet.
 void EditableDag::count_new_edges() {
   for (const auto [before, after] : new_edges_) {
     ++(is_added(before) ? tasks_[before.index()].successors.count : mark_successors(before).new_successors);
@@ -99,7 +99,7 @@ void EditableDag::count_new_edges() {
   }
 }
 
-// Empty, with room for what was counted.
+// Gives added tasks empty rows with room for what was counted.
 void EditableDag::place_added_rows() {
   std::size_t end = rows_.size();
   const auto place = [&end](Row& row) {

@@ -69,7 +69,7 @@ class EditableDag {
 
   /// The tasks that the edit removes.
   [[nodiscard]] std::span<const TaskId> removed() const { return removed_; }
-  /// the added tasks have the ids from this one to the last
+  /// The added tasks have the ids from this one to the last.
   [[nodiscard]] TaskId first_added() const { return TaskId(first_added_); }
   /// Added tasks that wait for no other added task.
   [[nodiscard]] std::span<const TaskId> added_first() const { return added_first_; }

@@ -195,7 +195,7 @@ void Resimulation::pass_known(std::size_t from, std::size_t to, Nanoseconds shif
   }
 }
 
-/// Those that are ready; the others are come upon by the predecessors that they wait for.
+/// Queues the candidates that are ready; the predecessors of the others lead to them.
 void Resimulation::queue_candidates() {
   const bool first = trace_.empty();
   for (const Candidate& c : candidates_) {
@@ -404,7 +404,7 @@ bool Resimulation::all_taken() const {
   return taken + dag_->removed().size() == dag_->num_tasks() + dag_->num_ids() - dag_->first_added().index();
 }
 
-/// As they were at the first checkpoint.
+/// Sets the lanes to what they were at the first checkpoint.
 void Resimulation::start_lanes() {
   lanes_.resize(loads_.size());
   const bool any = first_checkpoint_ > 0;
@@ -439,7 +439,7 @@ std::optional<Nanoseconds> Resimulation::run() {
   return makespan();
 }
 
-/// With that of the tasks before the run, which few runs get to need.
+/// Takes the ends of tasks before the run into account, which few runs come to need.
 std::optional<Nanoseconds> Resimulation::makespan() {
   makespan_ = std::max(makespan_, old_->latest_end(0, start_));
   return makespan_ <= limit_ ? std::optional(makespan_) : std::nullopt;

@@ -45,7 +45,7 @@ Layout layout_of(const Operator& op, const TensorUse& use, const ParallelConfig&
   return Layout(pieces);
 }
 
-// The statistics between a stage and the next. All stages' tasks come before.
+// Adds the statistics between a stage and the next. The tasks of all stages are numbered before them.
 void add_statistic(const Operator& op, const InnerStep& step, const ParallelConfig& config,
                    std::int32_t stage, CommunicationPrices& prices, PassWork& work) {
   const ShardGrid grid(op, config);
@@ -69,7 +69,8 @@ void add_statistic(const Operator& op, const InnerStep& step, const ParallelConf
   }
 }
 
-// Of inner steps whose factors this config splits; returns the part of the work before each, then 1.
+// Adds the statistics of inner steps whose factors this config splits; returns the part of the work before
+// each, then 1.
 std::vector<double> add_statistics(const Operator& op, Pass pass, const ParallelConfig& config,
                                    CommunicationPrices& prices, PassWork& work) {
   const ShardGrid grid(op, config);
@@ -126,7 +127,7 @@ class ShardPrices {
   std::map<std::vector<std::int64_t>, Seconds>::iterator last_ = known_.end();
 };
 
-// Of the gradients of a block that arrive: two are read and one is written.
+// Returns the time to add gradients of a block that arrive: two are read and one is written.
 Seconds time_of_sum(const OperatorGraph& graph, const Operator& op, const ParallelConfig& config,
                     const DeviceKind& kind) {
   const DataType type = operand_type(graph, op);
@@ -135,8 +136,8 @@ Seconds time_of_sum(const OperatorGraph& graph, const Operator& op, const Parall
   return analytic_time({elements, 3 * bytes, {}}, type, kind);
 }
 
-// Where gradients go round, the first who works on the block of another begins their sum. The others add to
-// what arrives, and so does the owner in the end.
+// Where gradients go round, the first member that works on another member's block begins their sum. Later
+// members add to what arrives, and so does the owner in the end.
 void add_sum_times(const OperatorGraph& graph, const Operator& op, const ParallelConfig& config,
                    const Topology& topology, std::vector<Nanoseconds>& durations) {
   const RingStages stages = ring_stages(graph, op, Pass::BackwardInput, config);

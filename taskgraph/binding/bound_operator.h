@@ -100,7 +100,7 @@ inline bool reads_for_weights_alone(const BoundOperator& bound, std::size_t use)
 /// Takes the times of the same operator under the same config, with other prices. False where its tasks hold
 /// other lanes; then some times may have changed.
 bool take_times(BoundOperator& bound, const BoundOperator& from);
-/// Prices it anew, where it stands, but for operators that are alike. False as above.
+/// Prices the operator anew, in place, but not the operators that are alike. False as above.
 bool reprice(BoundOperator& bound, const OperatorGraph& graph, OperatorId op, CommunicationPrices& prices,
              const ExpertLoads& loads);
 

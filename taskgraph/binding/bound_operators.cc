@@ -37,7 +37,7 @@ BoundOperators::BoundOperators(const OperatorGraph& graph, LayoutTable& layouts,
   }
 }
 
-// Another thread may have been faster: equal ones, of which one is enough.
+// Another thread may have bound the same meanwhile: one of equal results is enough.
 const BoundOperator* BoundOperators::bind(OperatorId op, const ParallelConfig& config) {
   ByConfig& bound = bound_[op.index()];
   {
@@ -64,7 +64,7 @@ std::unique_ptr<BoundOperator> BoundOperators::make(OperatorId op, const Paralle
   return alike;
 }
 
-// Of operators that are alike, the first comes first.
+// The first of operators that are alike comes first, so that the others find its new times.
 bool BoundOperators::reprice(bool compute) {
   const auto communicates = [](const PassWork& work) { return !work.exchanges.empty(); };
   for (std::size_t i = 0; i < bound_.size(); ++i) {

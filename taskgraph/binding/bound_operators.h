@@ -20,8 +20,9 @@ class BoundOperators {
 
   /// The config must be legal (see illegal()). Valid until clear().
   const BoundOperator* bind(OperatorId op, const ParallelConfig& config);
-  /// Prices all of them anew, where they stand; `compute`: not only what they communicate. False where one
-  /// would hold other lanes; they are of no use then. No other thread may use this meanwhile.
+  /// Prices all bound operators anew, in place; with `compute` also their compute, not only their
+  /// communication. Returns false where one would hold other lanes; they are of no use then. No other thread
+  /// may use this meanwhile.
   [[nodiscard]] bool reprice(bool compute);
   [[nodiscard]] Bytes bytes() const;
   void clear();

@@ -203,8 +203,8 @@ LayoutId PlanContents::state_of(TensorId weight, LayoutId home, const BoundStrat
   return tables_->plans.divided_home(home, terms, sharding.group, holding_stages(weight, strategy));
 }
 
-// Stages that hold a weight on devices of their own. As frameworks do, each of them divides the state among
-// its copies: what ties embeddings at both ends of a pipeline are their gradients.
+// Counts the stages that hold a weight on devices of their own. As in frameworks, each of them divides the
+// state among its copies: the gradients tie the embeddings at both ends of a pipeline.
 std::int32_t PlanContents::holding_stages(TensorId weight, const BoundStrategy& strategy) const {
   const std::span<const UseRef> uses = graph().consumers(weight);
   std::vector<const Layout*> apart;
@@ -222,7 +222,7 @@ std::int32_t PlanContents::holding_stages(TensorId weight, const BoundStrategy& 
   return static_cast<std::int32_t>(std::max<std::size_t>(1, apart.size()));
 }
 
-// What is not divided accumulates where it is made.
+// Gradients whose state is not divided accumulate where they are made.
 bool PlanContents::syncs_each_microbatch(TensorId weight, const BoundStrategy& strategy) const {
   if (!options_.state_sharding.each_microbatch()) return false;
   const LayoutId home = home_of(weight, strategy);

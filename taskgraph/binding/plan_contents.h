@@ -63,17 +63,17 @@ class PlanContents {
   /// The strategy on the devices that run this microbatch. Valid until the next call with another strategy.
   [[nodiscard]] const BoundStrategy& strategy_of(std::int32_t microbatch,
                                                  const BoundStrategy& strategy) const;
-  /// Says what strategy_of() is of a folded strategy, whose operators nobody bound. Valid until it is said of
-  /// another, or of none with an empty `of_way`.
+  /// Sets what strategy_of() returns for a folded strategy, whose operators were never bound. It holds until
+  /// the next call; an empty `of_way` removes it.
   void know_ways(const BoundStrategy& strategy, std::vector<BoundStrategy> of_way) const;
   /// The steps of the strategy's devices with this number of microbatches.
   [[nodiscard]] PipelineOrder order_of(const BoundStrategy& strategy, std::int32_t microbatches) const;
 
-  /// Prices all that is kept anew, where it stands: what bind() and the following functions returned stays
-  /// valid, with other times. False where the figures are not those of the same devices, links and runtime
-  /// (but for HostTimes), or something kept would have other tasks or hold other lanes; this and all that
-  /// share its results are of no use then. No other thread may use them meanwhile. The costs of before must
-  /// still be there, and `costs` must outlive them.
+  /// Prices all kept results anew, in place: what bind() and the following functions returned stays valid,
+  /// with other times. Returns false where the figures are not those of the same devices, links and runtime
+  /// (but for HostTimes), or where a kept result would have other tasks or hold other lanes; this and all
+  /// that share its results are of no use then. No other thread may use them meanwhile. The previous costs
+  /// must still be there, and `costs` must outlive them.
   [[nodiscard]] bool reprice(const CostModel& costs);
 
   // The results of the following functions are kept by content and valid until forget_plans().
@@ -107,13 +107,13 @@ class PlanContents {
   [[nodiscard]] bool syncs_each_microbatch(TensorId weight, const BoundStrategy& strategy) const;
   /// What the uses in one stage of a pipeline need of a weight.
   [[nodiscard]] LayoutId needed_in(std::int32_t stage, TensorId weight, const BoundStrategy& strategy) const;
-  /// From where its parts come that are gathered in `target`: from its state, or, where several stages have
-  /// all parts of that, from what the stage of `target` has.
+  /// Returns the layout from which the parts in `target` are gathered: the weight's state, or, where several
+  /// stages have all parts of that, what the devices of `target` have of it.
   [[nodiscard]] LayoutId gathered_from(TensorId weight, LayoutId target, const BoundStrategy& strategy) const;
-  /// Gathers a weight from there.
+  /// Gathers a weight from gathered_from() into `target`.
   [[nodiscard]] const CommunicationPlan& gather_plan(TensorId weight, LayoutId target,
                                                      const BoundStrategy& strategy) const;
-  /// Whether anything must be moved or copied for that.
+  /// Whether that gather moves or copies anything.
   [[nodiscard]] bool gathers(TensorId weight, LayoutId target, const BoundStrategy& strategy) const;
   /// Updates of the weights that the operator owns; it must own one.
   [[nodiscard]] const OwnedUpdates& update_work(OperatorId owner, const BoundStrategy& strategy) const;
@@ -126,7 +126,7 @@ class PlanContents {
   /// Also forgets bound operators and layouts when all together take more than `most` bytes. Everything that
   /// bind() and layouts() ever returned becomes invalid then.
   bool forget(Bytes most);
-  /// What these results take, about.
+  /// Returns about how much memory these results take.
   [[nodiscard]] Bytes bytes() const;
   [[nodiscard]] std::uint64_t generation() const { return tables_->generation; }  ///< how often it forgot
 

@@ -11,8 +11,8 @@ namespace pipesim {
 // move one part while the product of another is computed: Megatron-LM's --tp-comm-overlap, PyTorch's
 // asynchronous tensor parallelism (Wang et al., ASPLOS 2023, doi 10.1145/3567955.3567959).
 
-/// The gathers, or scattered sums, that all of the plan's tasks are, in as many parts as the smallest group
-/// has members. Nothing where a task is something else, or its group is on several nodes.
+/// A plan whose tasks are all gathers, or all scattered sums, in as many parts as the smallest group has
+/// members. Nothing where a task is something else, or its group is on several nodes.
 struct PartedTransfer {
   Collective kind = Collective::AllGather;  ///< or ReduceScatter
   std::int32_t parts = 2;

@@ -38,7 +38,7 @@ class RingBuilder {
       wait(message(step - 1, (from + stages_.members - 1) % stages_.members), self);
       wait(message(step - 1, from), self);
     }
-    // Where it arrives there are two places, in turn: what came before the last message must have been read.
+    // The receiver has two places, used in turn: what came before the last message must have been read.
     if (nth > 1) wait(message(step - 1, to), self);
     if (keys) {
       if (nth == 0) wait(compute(0, shard(from)), self), wait(compute(0, shard(to)), self);

@@ -13,9 +13,9 @@ namespace pipesim {
 /// two blocks beside its own, one that it reads and one that arrives.
 ///
 /// Backward passes keys and values round again. Each member but the owner adds its share to the gradients of
-/// a block and sends them on, so they follow the block round and end at their owner. Of these a member holds
-/// two blocks that it makes or sends, and two that arrived or arrive. The time to add is part of the stage
-/// that works on the block.
+/// a block and sends them on, so they follow the block round and end at their owner. A member holds two
+/// blocks of gradients that it makes or sends, and two that arrived or arrive. The time to add is part of the
+/// stage that works on the block.
 ///
 /// The stages of a pass: 0 begins; block i is worked on in stage 1 + i; where gradients go round, the last
 /// one adds to the own gradients what came home.
@@ -36,7 +36,7 @@ struct RingStages {
   [[nodiscard]] std::int32_t stage_of(std::int32_t step) const { return 2 + step % key_steps(); }
 };
 
-/// Of a pass under a config with a ring.
+/// Returns the stages of a pass under a config with a ring.
 RingStages ring_stages(const OperatorGraph& graph, const Operator& op, Pass pass,
                        const ParallelConfig& config);
 

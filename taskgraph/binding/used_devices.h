@@ -18,7 +18,7 @@ class UsedDevices {
     }
   }
   [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(size_); }
-  /// Of a device that is used.
+  /// Returns the number of a device that is used.
   [[nodiscard]] std::size_t operator[](DeviceId device) const {
     return static_cast<std::size_t>(number_[device.index()]);
   }

@@ -39,8 +39,8 @@ class WeightUpdates {
 
   /// Valid until clear(). `type`: of the weights.
   const OwnedUpdates& of(const WeightHomes& homes, DataType type);
-  /// Takes these costs from now on, and if `again` prices all that are kept anew, where they stand. No other
-  /// thread may use this meanwhile.
+  /// Takes these costs from now on; with `again` it prices all kept updates anew, in place. No other thread
+  /// may use this meanwhile.
   void reprice(const CostModel& costs, bool again);
   void clear();
 

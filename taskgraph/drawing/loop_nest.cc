@@ -162,7 +162,7 @@ class LoopNestWriter {
           fmt::format("  # where {} <= {}", factor(op_.causal->second).name, factor(op_.causal->first).name);
   }
 
-  // Parallel loops, of which `wanted` tells those that count.
+  // Describes traffic along those parallel loops that `wanted` selects.
   template <class Wanted>
   [[nodiscard]] SplitTraffic among(SplitTraffic::When when, SplitTraffic::What what, std::string tensor,
                                    Wanted wanted) const {

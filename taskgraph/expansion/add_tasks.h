@@ -84,13 +84,13 @@ void connect_operator(Dag& dag, const BoundOperator& bound, const OperatorTasks&
   }
 }
 
-/// How a transfer and compute get on with each other.
+/// How much a transfer and compute beside it hold each other up.
 struct BesideCompute {
   double share = 1;     ///< of the plan's times, which products do not hide
   bool blocks = false;  ///< devices compute nothing while they send or receive messages
 };
 
-/// What a task of a plan holds.
+/// Lists the lanes that a task of a plan holds.
 class TransferLanes {
  public:
   explicit TransferLanes(BesideCompute beside) : beside_(beside) {}

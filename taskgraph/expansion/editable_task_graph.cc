@@ -111,8 +111,8 @@ void EditableTaskGraph::list_affected() {
   }
 }
 
-// What is left are the loads that stay whatever the changed operators do: with every part of what they do
-// from now on, loads only grow.
+// Leaves the loads that stay whatever the changed operators do: what is added of them from now on only makes
+// loads grow.
 void EditableTaskGraph::take_away() {
   for (const BoundOperator* config : configs_before_) {
     if (config) count(*config, -1);
@@ -152,8 +152,8 @@ bool EditableTaskGraph::plan(Nanoseconds limit) {
   return most_ <= limit;
 }
 
-// First what others have planned before. The least that the rest takes tells most changes that take too long,
-// without a plan.
+// Takes plans that are known already. A lower bound for all others rejects most changes that take too long,
+// without planning them.
 bool EditableTaskGraph::plan_known(Nanoseconds limit) {
   least_.clear();
   for (Affected& a : affected_) {
@@ -206,7 +206,7 @@ std::span<EditableTaskGraph::Way> EditableTaskGraph::forward_ways(TensorId tenso
   return std::span(ways_).subspan(t.first_way + 1, t.num_forward);
 }
 
-// That of its gradient first.
+// Returns the ways before the edit, that of the tensor's gradient first.
 std::span<EditableTaskGraph::Way> EditableTaskGraph::ways_before(const Affected& affected) {
   return std::span(ways_before_).subspan(affected.first_before, 1 + affected.num_forward_before);
 }
@@ -351,7 +351,7 @@ void EditableTaskGraph::add_backward(OperatorId op) {
   add_ways(Role::Input);
 }
 
-// Unless its tasks are there already.
+// Adds the tasks of a way unless they are there already.
 void EditableTaskGraph::add_way(TensorId tensor, TaskKind kind, Way& way) {
   if (!way.plan || way.kept || way.first_task.valid()) return;
   const std::uint64_t key = transfer_key_high(kind, 0, tensor, static_cast<std::uint64_t>(way.ordinal));
@@ -363,7 +363,7 @@ std::span<const UseRef> EditableTaskGraph::sources(TensorId tensor, TaskKind kin
   return contents_.backward().gradient_makers(tensor);
 }
 
-// Which term of the plan a source is.
+// Returns the term of the plan that a source makes.
 std::int32_t EditableTaskGraph::term_of(TensorId tensor, const CommunicationPlan& plan, UseRef source) {
   if (!plan.term_by_term) return 0;
   contents_.list_gradient_terms(tensor, strategy_, terms_);
@@ -391,7 +391,7 @@ void EditableTaskGraph::list_readers(TensorId tensor, TaskKind kind, const Way& 
   }
 }
 
-// What is new: everything where the tasks are, else the edges of changed operators.
+// Adds new edges: all of a way whose tasks are new, else those of changed operators.
 void EditableTaskGraph::connect_way(TensorId tensor, TaskKind kind, const Way& way) {
   if (!way.plan) return;
   list_readers(tensor, kind, way);

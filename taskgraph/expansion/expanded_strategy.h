@@ -46,7 +46,7 @@ class ExpandedStrategy {
   /// others (Runtime::tensor_overlap, interference) or from other HostTimes, or where tasks would hold other
   /// lanes: it must be expanded again then.
   [[nodiscard]] bool retime();
-  /// One microbatch without barriers or labels.
+  /// Expands one microbatch, without barriers or labels.
   void expand_unordered(const BoundStrategy& strategy);
 
   [[nodiscard]] const PlanContents& contents() const { return *contents_; }

@@ -40,7 +40,7 @@ const Work& folded_by(const Folding* folding, const Work& work) {
 
 }  // namespace
 
-// From the first to before the second.
+// Returns the first microbatch, and the one behind the last.
 std::pair<std::int32_t, std::int32_t> StrategyExpander::microbatches_of(const Wiring& wiring,
                                                                         std::size_t number) const {
   const OperatorId source = wiring.sources[number].op;
@@ -114,7 +114,7 @@ void StrategyExpander::connect_readers(const Wiring& wiring, TaskId first_reader
   });
 }
 
-// Its memory is used again.
+// The memory of wirings is used again.
 Wiring& StrategyExpander::begin_wiring(TaskKind kind, TensorId tensor) {
   if (out_.num_wirings_ == out_.wirings_.size()) out_.wirings_.emplace_back();
   Wiring& w = out_.wirings_[out_.num_wirings_++];
@@ -134,7 +134,7 @@ Wiring& StrategyExpander::begin_wiring(TaskKind kind, TensorId tensor) {
   return w;
 }
 
-// From the producer to all consumers: one for each layout that is wanted.
+// Makes transfers from the producer to all consumers: one for each layout that is wanted.
 void StrategyExpander::plan_forward(TensorId tensor) {
   const UseRef producer = contents_.backward().producing_use(tensor);
   if (!producer.op.valid()) return;
@@ -175,7 +175,7 @@ void StrategyExpander::wire_forward(TensorId tensor) {
   for (std::size_t w = first; w < end; ++w) wire_again(w);
 }
 
-// The way of what was made again, to those that read it.
+// Moves what was made again to the consumers that read it.
 void StrategyExpander::wire_again(std::size_t forward_wiring) {
   const Wiring& forward = out_.wirings_[forward_wiring];
   std::vector<UseRef> readers;
@@ -185,7 +185,7 @@ void StrategyExpander::wire_again(std::size_t forward_wiring) {
   const Wiring& wiring = move_again(forward_wiring, std::move(readers), out_.wirings_[forward_wiring].share);
   for (const UseRef c : wiring.destinations) {
     const OperatorTasks& tasks = out_.tasks_of(c.op, microbatch_);
-    // The backward of what is run again waits for that.
+    // Backward of an operator that runs again waits for its second run.
     const std::array<TaskId, 2> backward{tasks.backward_input, tasks.backward_weight},
         again{tasks.recompute, {}};
     for (const TaskId first : tasks.recompute.valid() ? again : backward) {
@@ -208,8 +208,8 @@ Wiring& StrategyExpander::move_again(std::size_t forward_wiring, std::vector<Use
   return wiring;
 }
 
-// Where the runtime does so, and all products on the side of the transfer on which it is cut into parts are
-// plain ones.
+// Lets a transfer run beside products where the runtime does so, if all products on the side on which it is
+// cut into parts are plain ones.
 void StrategyExpander::run_beside_products(Wiring& wiring) const {
   if (!contents_.costs().runtime().tensor_overlap) return;
   const CommunicationPlan& whole = folding_ ? folding_->whole(*wiring.plan) : *wiring.plan;
@@ -299,8 +299,8 @@ void StrategyExpander::add_updates(OperatorId owner) {
     gathers_.add_after_update(owner, tasks.update, work.update_of_device);
 }
 
-// Of the gradients of one microbatch, a change of weights, or (−1) all microbatches. Returns the wiring's
-// number.
+// Reduces the gradients of one microbatch, of a change of weights, or of all microbatches (−1). Returns the
+// wiring's number.
 std::size_t StrategyExpander::sync_gradient(TensorId weight, std::int32_t microbatch) {
   const std::size_t number = out_.num_wirings_;
   if (microbatch < 0) syncs_once_.push_back(number);
@@ -318,8 +318,8 @@ std::size_t StrategyExpander::sync_gradient(TensorId weight, std::int32_t microb
   return number;
 }
 
-// Messages take next to nothing: few blocks copy them. A collective takes while its bytes move: others move
-// theirs during its latency.
+// Messages take next to no compute: few blocks copy them. A collective takes compute while its bytes move;
+// during its latency others move theirs.
 void StrategyExpander::interfere(const Wiring& wiring, std::uint64_t group) {
   const double share = contents_.costs().runtime().interference * wiring.share;
   if (share == 0) return;
@@ -357,8 +357,8 @@ void StrategyExpander::add_interferences(
   interferences_.clear();
 }
 
-// Layer by layer, from when the device has made its parts of the gradients; of all microbatches', in the last
-// one.
+// Takes compute layer by layer, from when the device has made its parts of the gradients. Gradients of all
+// microbatches take it in the last microbatch.
 void StrategyExpander::interfere_with_backward(const Wiring& sync) {
   if (contents_.costs().runtime().interference == 0) return;
   const std::size_t maker_of_last = last_maker(sync);
@@ -442,7 +442,7 @@ void StrategyExpander::update_together() {
   }
 }
 
-// Runtime::overlap says so.
+// Runtime::overlap decides where no pipeline orders the steps.
 bool StrategyExpander::reduces_after_backward() const {
   const PlanOptions& options = contents_.options();
   if (options.pipeline || options.state_sharding.each_microbatch() || contents_.versions().several())
@@ -452,7 +452,7 @@ bool StrategyExpander::reduces_after_backward() const {
          (overlap == ReductionOverlap::UnlessSharded && options.state_sharding.any());
 }
 
-// Backward ends with the first operators: of each device the last pass of the first one that it has.
+// Backward ends with the first operators: finds for each device the last pass of its first operator.
 void StrategyExpander::find_last_passes() {
   if (!last_passes_.empty()) return;
   last_passes_.resize(contents_.costs().topology().num_devices());

@@ -21,7 +21,8 @@ class Folding {
   /// The strategy on the devices that stand for others. Layouts and communicators are still those of all
   /// devices. Expand it with ExpansionSetting::folding.
   [[nodiscard]] const BoundStrategy& strategy() const { return strategy_; }
-  /// What PlanContents::strategy_of() is for each way of microbatches, on these devices; empty with one way.
+  /// What PlanContents::strategy_of() returns for each way of microbatches, on these devices; empty with one
+  /// way.
   [[nodiscard]] const std::vector<BoundStrategy>& ways() const { return ways_; }
   /// The folded version of a communication plan, or of updates, of the whole strategy.
   [[nodiscard]] const CommunicationPlan& folded(const CommunicationPlan& whole) const {
@@ -32,7 +33,7 @@ class Folding {
   [[nodiscard]] std::span<const std::int32_t> tasks_of(const CommunicationPlan& whole) const {
     return plans_.at(&whole).task_of;
   }
-  /// The plan that this one of the folding stands for.
+  /// The plan of the whole strategy that a folded plan stands for.
   [[nodiscard]] const CommunicationPlan& whole(const CommunicationPlan& folded) const {
     return *whole_.at(&folded);
   }
@@ -52,7 +53,7 @@ class Folding {
   std::vector<LaneId> first_lane_;  // by lane
   std::deque<BoundOperator> operators_;
   std::vector<const BoundOperator*> whole_operators_;  // that these stand for
-  // Of those that are alike the first: classes of the exchanges inside, pass after pass.
+  // Holds the classes of the exchanges inside, pass after pass, for the first of operators that are alike.
   std::unordered_map<const BoundOperator*, std::vector<std::int32_t>> exchange_classes_;
   BoundStrategy strategy_;
   std::vector<BoundStrategy> ways_;

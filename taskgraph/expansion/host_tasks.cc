@@ -187,7 +187,7 @@ void HostTasks::add(const PipelineOrder& order, const BoundStrategy& strategy, s
   wait_for_data(first_wiring);
   if (!contents_.options().pipeline) turn_round();
   if (splits_backward_) launch_weights_behind_inputs();
-  // Those of later microbatches have the same places in theirs.
+  // Chains of later microbatches have the same places in their microbatches.
   if (microbatch < contents_.ways()) {
     for (auto& [key, chain] : now_) chains_.emplace(with_way(key, microbatch), chain);
   }
@@ -203,7 +203,8 @@ void HostTasks::turn_round() {
   }
 }
 
-// Of a microbatch; some have both in one step, others in two. Then the first step is over anyway.
+// Makes launches of a microbatch's weight gradients wait for those of its input gradients. Some steps have
+// both; where they are two steps, the first is over anyway.
 void HostTasks::launch_weights_behind_inputs() {
   for (const auto& [key, weights] : now_) {
     if (((key >> kDeviceBits) & kPhaseMask) != kWeights) continue;

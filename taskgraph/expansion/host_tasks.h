@@ -44,8 +44,8 @@ class HostTasks {
   /// What a process launches of one segment in one phase.
   struct Part {
     Seconds time;
-    OperatorId last;                    ///< whose passes the device runs last, all of which
-    std::array<TaskId, 2> last_passes;  ///< wait; the second may be invalid
+    OperatorId last;                    ///< the operator that the device runs last
+    std::array<TaskId, 2> last_passes;  ///< its passes wait for the launches; the second may be invalid
   };
   /// What a device's process launches of one segment.
   struct Launches {

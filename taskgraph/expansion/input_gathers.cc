@@ -61,7 +61,7 @@ bool InputGathers::gathers(LayoutId source, LayoutId target) {
   return at->second;
 }
 
-// What runs forward again, or reads the input in backward.
+// Returns the readers that run forward again, or read the input in backward.
 std::vector<UseRef> InputGathers::readers_of(const Wiring& wiring) const {
   std::vector<UseRef> readers;
   for (const UseRef use : wiring.destinations) {

@@ -22,7 +22,7 @@ class ExpandedStrategy;
 class InputGathers {
  public:
   explicit InputGathers(StrategyExpander& expander);
-  /// Adds those of a microbatch, whose transfers of activations are there.
+  /// Adds the second gathers of a microbatch whose transfers of activations were added already.
   void add(const BoundStrategy& strategy, std::int32_t microbatch);
 
  private:
@@ -40,7 +40,7 @@ class InputGathers {
   std::vector<OperatorId>
       read_until_;  // by operator: the first whose backward needs what its second run reads
   std::map<std::pair<LayoutId, LayoutId>, bool> gathers_;
-  // Of the microbatch that is being added:
+  // These two belong to the microbatch that is being added.
   const BoundStrategy* now_ = nullptr;
   std::int32_t microbatch_ = 0;
 };

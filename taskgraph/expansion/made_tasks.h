@@ -30,22 +30,23 @@ enum class ReadIn : std::uint8_t { Forward, Backward, BothPasses };
 struct Wiring {
   TaskKind kind = TaskKind::ForwardTransfer;  ///< or any other that moves tensors between operators
   TensorId tensor;
-  /// GradientSync: the first whose gradients it adds up, −1: all of them. WeightGather: −1 once an iteration,
-  /// after the update, or where there are destinations before the first microbatch uses the weight.
+  /// GradientSync: the first microbatch whose gradients it adds up; −1: it adds up all. WeightGather: −1 once
+  /// an iteration, after the update or, if there are destinations, before the first microbatch uses the
+  /// weight.
   std::int32_t microbatch = 0;
   std::int32_t ordinal = 0;  ///< part of keys: position of its first reader among the tensor's consumers
   const CommunicationPlan* plan = nullptr;
   TaskId first_task;    ///< of the plan's tasks; invalid if it has none
   double share = 1;     ///< of the plan's durations: products hide the rest (Runtime::tensor_overlap)
   bool blocks = false;  ///< devices compute nothing while they send or receive its messages
-  std::vector<UseRef> sources,
-      destinations;  ///< GradientSync has none: the weight's owner is updated; WeightGather has no
-                     ///< sources: the weight's state
+  /// GradientSync has no destinations: the weight's owner is updated. WeightGather has no sources: it moves
+  /// the weight's state.
+  std::vector<UseRef> sources, destinations;
   std::vector<std::int32_t> source_terms;  ///< per source: which term of the plan it is
-  std::int32_t ways =
-      1;  ///< GradientSync: of its stage's microbatches, each of which has all sources, in turn
-  /// WeightGather of a microbatch: by these passes. ForwardTransfer: Forward if all that backward reads of it
-  /// is moved again.
+  /// GradientSync: the ways that microbatches of its stage take in turn; each way has all sources.
+  std::int32_t ways = 1;
+  /// WeightGather of a microbatch: the passes that read it. ForwardTransfer: Forward if all that backward
+  /// reads of it is moved again.
   ReadIn read_in = ReadIn::BothPasses;
   [[nodiscard]] std::int32_t way_of(std::size_t source) const {
     return static_cast<std::int32_t>(source * static_cast<std::size_t>(ways) / sources.size());
@@ -68,9 +69,10 @@ struct StepBarrier {
 
 /// The task after which a device may run operators of a segment again (see Recomputation), or may begin a
 /// step for which the weights must have changed (see WeightVersions) or for which data must have come in (see
-/// PairGates), or has got updated weights (see StateSharding). Also the task after which groups of a pipeline
-/// may reduce gradients (see GradientReduction::AfterSteps): of the first of their devices, for all. Also the
-/// tasks after which a device may update weights, and gather them, where Runtime::updates_together says so.
+/// PairGates), or has got updated weights (see StateSharding). A gate may also be the task after which groups
+/// of a pipeline may reduce gradients (see GradientReduction::AfterSteps); the first of their devices has it
+/// for all. Or it is a task after which a device may update weights, or gather them (see
+/// Runtime::updates_together).
 struct Gate {
   DeviceId device;
   TaskId task;

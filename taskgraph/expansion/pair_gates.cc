@@ -9,7 +9,7 @@
 namespace pipesim {
 namespace {
 
-// Of a term, or of all.
+// Whether it contributes to this term, or to all terms.
 bool gives_term(const PlanExpansion::Contribution& c, std::int32_t term) {
   return c.term < 0 || c.term == term;
 }
@@ -137,7 +137,7 @@ void PairGates::list_arrived(const Wiring& wiring, const PipelineOrder& order, s
   }
 }
 
-// The same in all microbatches of a way.
+// A crossing is the same in all microbatches of a way.
 const PairGates::Crossing& PairGates::crossing(const Wiring& wiring, const PipelineOrder& order) {
   const auto [at, is_new] = crossings_.try_emplace(
       {wiring.microbatch % contents_.ways(), wiring.kind, wiring.tensor, wiring.ordinal});

@@ -57,7 +57,8 @@ class AwaitedTasks {
     }
   }
 
-  // Since the last time, by the device's operators of the segment's stage.
+  // Returns tasks added since the caller took the last ones, by the device's operators of the segment's
+  // stage.
   std::vector<TaskId>& of(const Segment& segment, DeviceId device) {
     return awaited_[stage_of(segment.last) * devices_.size() + devices_[device]];
   }
@@ -88,7 +89,7 @@ class AwaitedTasks {
   std::vector<std::vector<const Wiring*>> gradients_;  // by operator: those of its outputs
 };
 
-// One task instead of an edge from each that is awaited to each that may begin then.
+// Adds one task instead of edges from each awaited task to each task that may begin then.
 TaskId add_gate(StrategyExpander& expander, std::int32_t microbatch, std::size_t segment, DeviceId device,
                 TaskId previous, std::span<const TaskId> awaited) {
   TaskLabel label;

@@ -4,7 +4,7 @@
 namespace pipesim {
 namespace {
 
-// In the order of add_pass().
+// Sets times in the order of add_pass().
 bool retime_pass(TaskDag& dag, TaskId first, const PassWork& work) {
   if (!first.valid()) return true;
   for (std::size_t i = 0; i < work.durations.size(); ++i)

@@ -31,14 +31,14 @@ inline void add_shards(const BoundStrategy& strategy, std::int32_t way,
 /// Keeps the steps of a device in order with barriers. Edges from each task of one step to each of the next
 /// would be too many. `steps`: all steps of the device; barriers stand where steps_to_barrier() says. With
 /// `to_update` a barrier follows the last step, too, and is returned (see update_after_steps()). `Tasks` has
-///   Dag& dag                                          to which edges are added
-///   const OperatorTasks& of(OperatorId)               the tasks of the first microbatch, or
-///   const OperatorTasks& of(OperatorId, way)          of the first microbatch of the way, if there are
-///   several ways TaskId at(TaskId, std::int32_t microbatch)        the same task of another microbatch
-///   std::int32_t stage_of(OperatorId)
-///   TaskId add_barrier(std::size_t step, std::span<const PipelineStep> behind)
-///   TaskId enter(std::span<const PipelineStep>, TaskId before)  optional: what else the steps up to a
-///   barrier wait for
+///   Dag& dag: edges are added to it;
+///   const OperatorTasks& of(OperatorId): the tasks of the first microbatch; or, with several ways,
+///   const OperatorTasks& of(OperatorId, way): the tasks of the first microbatch of the way;
+///   TaskId at(TaskId, std::int32_t microbatch): the same task of another microbatch;
+///   std::int32_t stage_of(OperatorId);
+///   TaskId add_barrier(std::size_t step, std::span<const PipelineStep> behind);
+///   TaskId enter(std::span<const PipelineStep>, TaskId before), optional: the task after which steps may
+///   begin.
 template <class Tasks>
 class StepOrder {
  public:
@@ -59,7 +59,7 @@ class StepOrder {
       const TaskId after = last && !to_update ? TaskId() : tasks_.add_barrier(barriers, now);
       if constexpr (requires { tasks_.enter(now, before); }) before = tasks_.enter(now, before);
       bool any = false;
-      // Those beside each other are no more than neighbours: each lies between the barriers.
+      // Steps beside each other are treated as neighbours: each lies between the barriers.
       for (std::size_t i = 0; i < (by_stage ? length : 1); ++i) {
         const PipelineStep& step = now[i];
         const std::span<const OperatorShard> among =
@@ -80,7 +80,7 @@ class StepOrder {
   }
 
  private:
-  // In their order, those of stages that the steps have.
+  // Lists the shards of each stage that the steps have, in their order.
   void sort_by_stage(std::span<const OperatorShard> shards, std::span<const PipelineStep> steps) {
     std::int32_t stages = 0;
     for (const PipelineStep& step : steps) stages = std::max(stages, step.stage + 1);

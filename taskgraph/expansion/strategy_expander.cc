@@ -12,7 +12,7 @@
 namespace pipesim {
 namespace {
 
-// In the order of pipesim::add_pass.
+// Adds labels in the order of pipesim::add_pass.
 void label_pass(OperatorId op, const BoundOperator& bound, TaskKind kind, const PassWork& work,
                 std::int32_t microbatch, std::vector<TaskLabel>& labels) {
   for (std::size_t stage = 0; stage < work.stages(); ++stage) {
@@ -159,7 +159,7 @@ void StrategyExpander::add_microbatches(const PipelineOrder& order) {
     reduce_on_streams();
 }
 
-// But for their numbers in keys: a microbatch of each way, again and again.
+// Whether all blocks, of one microbatch of each way, are alike but for their numbers in keys.
 bool StrategyExpander::blocks_are_alike() const {
   return out_.microbatches_ % contents_.ways() == 0 && !contents_.versions().several() &&
          !contents_.options().state_sharding.each_microbatch();
@@ -303,9 +303,9 @@ std::vector<std::int32_t> groups_of(const Wiring& sync, const PipelineOrder& ord
 }  // namespace
 
 // All reductions of a group begin together, so that all its devices have them in the order of their keys.
-// Otherwise those of devices that are done a moment earlier would all go before the first one in which others
-// take part, and the others would have to wait for them. A gate takes a moment, so that reductions behind
-// gates of several groups, too, are compared by their keys.
+// Otherwise reductions of devices that are done a moment earlier would go before the first that other devices
+// take part in, and these would have to wait. A gate takes a moment, so that reductions behind gates of
+// several groups, too, are compared by their keys.
 void StrategyExpander::add_reduction_gates(const PipelineOrder& order) {
   reduction_gates_.clear();
   reductions_.clear();

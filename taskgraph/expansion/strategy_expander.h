@@ -36,7 +36,7 @@ class StrategyExpander {
   /// Adds the tasks of the wiring's plan.
   void add_transfers(Wiring& wiring);
   [[nodiscard]] bool blocks_stages(const Wiring& wiring) const;
-  /// What the wiring moves is not kept for backward.
+  /// Says that what the wiring moves is not kept for backward.
   void stops_after_forward(std::size_t wiring) { out_.wirings_[wiring].read_in = ReadIn::Forward; }
   /// Adds the tasks of a wiring of the microbatch once more, for readers after forward. They wait for what
   /// makes the data for these. `share`: see Wiring.
@@ -52,10 +52,10 @@ class StrategyExpander {
   /// for what its collectives wait for on the device.
   void add_interferences(
       const std::function<void(std::uint64_t group, DeviceId, TaskId)>& wait_for_start = {});
-  /// Each device does the wiring's tasks after those that were queued before, as on a stream of its own.
+  /// Makes each device do the wiring's tasks after those that were queued before, as on a stream of its own.
   /// Tasks of several rounds wait within each round.
   void queue(const Wiring& wiring, StreamEnds& streams);
-  /// Where nothing is queued.
+  /// Returns streams on which nothing is queued.
   [[nodiscard]] StreamEnds empty_streams() const;
   /// The plan on the devices that the folding keeps.
   [[nodiscard]] const CommunicationPlan& folded(const CommunicationPlan& plan) const;

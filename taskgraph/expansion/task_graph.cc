@@ -58,7 +58,7 @@ std::string launches_of(const TaskLabel& label, const OperatorGraph& graph) {
                      graph.op(label.op).name);
 }
 
-// Of a barrier that does not end a step.
+// Describes a barrier that does not end a step.
 std::string event_of(const TaskLabel& label, const OperatorGraph& graph) {
   if (!label.op.valid())
     return fmt::format("gradients of {} and others may be reduced", graph.tensor(label.tensor).name);

@@ -25,9 +25,10 @@ enum class TaskKind : std::uint8_t {
   WeightGather,       ///< brings a weight whose state is divided to those that use it
   InnerReduce,        ///< a statistic inside an operator
   Rotation,           ///< a block of keys and values, or of their gradients, on its way round a ring
-  Barrier,  ///< takes no time (1 ns where communication begins behind it): a device is done with a step of
-            ///< its schedule, may begin one or recompute, or has got its updated weights
-  Host,     ///< a processor launches the kernels of some operators' passes on its device; no lane
+  /// Takes no time (1 ns where communication begins behind it): a device is done with a step of its schedule,
+  /// may begin one or recompute, or has got its updated weights.
+  Barrier,
+  Host,         ///< a processor launches the kernels of some operators' passes on its device; no lane
   Interference  ///< compute of a device that a collective beside it takes (Runtime::interference)
 };              // what is ready at the same time goes in this order
 std::string_view name_of(TaskKind kind);  ///< "forward", "backward-input", …, "barrier", "host", …
@@ -47,10 +48,11 @@ constexpr bool is_inner(TaskKind kind) { return kind == TaskKind::InnerReduce ||
 struct TaskLabel {
   TaskKind kind = TaskKind::Forward;
   Collective collective = Collective::Send;  ///< of communication tasks, and of what they take
-  OperatorId op;    ///< of compute tasks, inner reduces and rotations; transfers: the tensor's producer, if
-                    ///< any; barriers before recompute: the first operator that is run again
-  TensorId tensor;  ///< of transfers and gradient synchronisation; of barriers behind gathers of weights, or
-                    ///< before reductions of gradients: the first of these
+  OperatorId op;  ///< of compute tasks, inner reduces and rotations; transfers: the tensor's producer, if
+                  ///< any; barriers before recompute: the first operator that is run again
+  /// The tensor of transfers and gradient synchronisation; the first tensor of barriers behind gathers of
+  /// weights, or before reductions of gradients.
+  TensorId tensor;
   DeviceId device;  ///< compute, barriers: where; communication: the first of the group (a send's source)
   DeviceId peer;    ///< a send's destination
   std::int32_t group_size = 1;  ///< of communication tasks

@@ -61,7 +61,7 @@ inline TaskKey host_key(std::int32_t microbatch, std::size_t segment, std::size_
           static_cast<std::uint64_t>(device.value)};
 }
 
-/// A device has got an operator's updated weights.
+/// The key of the gate behind which a device has got an operator's updated weights.
 inline TaskKey gathered_key(OperatorId owner, DeviceId device) {
   return {key_of(TaskKind::Barrier, 0) | std::uint64_t{1} << (kMicrobatchShift - 2) |
               static_cast<std::uint64_t>(owner.value),
@@ -91,7 +91,7 @@ inline std::uint64_t transfer_key_high(TaskKind kind, std::int32_t microbatch, T
          (ordinal & 0x1FFFF);
 }
 
-/// `of`: of the collectives that take compute of the device; `ordinal`: their wiring's.
+/// `of`: the kind of the collectives that take compute of the device; `ordinal`: that of their wiring.
 inline TaskKey interference_key(TaskKind of, std::int32_t microbatch, TensorId tensor, std::int32_t ordinal,
                                 DeviceId device) {
   const std::uint64_t which = static_cast<std::uint64_t>(ordinal) << 1 | (of == TaskKind::WeightGather);

@@ -134,7 +134,7 @@ bool WeightGathers::broadcasts() const {
   return gathers_by(contents_.costs().runtime(), contents_.options().state_sharding) == GatherBy::Broadcast;
 }
 
-// In the order in which layers need them.
+// Queues broadcasts in the order in which layers need them.
 void WeightGathers::broadcast_in_turn() {
   std::ranges::stable_sort(in_forward_, {}, [](const auto& gather) {
     return std::pair(gather.first.stage, gather.first.position);

@@ -30,11 +30,11 @@ class WeightGathers {
   /// tasks in between: a task that takes no time would decide who comes first where several are ready.
   void add_before_use(const BoundStrategy& strategy, std::int32_t microbatch);
   /// zero1, zero2 with gathers in forward: adds them for the first microbatch, each before the first use of
-  /// its weight. The first layers' of each stage wait for nothing.
+  /// its weight. Gathers for the first layers of each stage wait for nothing.
   void add_in_forward(const BoundStrategy& strategy);
   /// Makes the first gathers of steps wait for what the device did before the last barrier; call it for all
-  /// of a device's steps, in order, with those that run beside each other at once. `alone`: they are not
-  /// followed by another one before the next barrier.
+  /// of a device's steps, in order, with those that run beside each other at once. `alone`: no other step
+  /// follows them before the next barrier.
   void enter(std::span<const PipelineStep> steps, DeviceId device, bool alone);
   /// zero1, zero2: adds the gathers of an operator's weights, and a gate where each device has got them.
   /// `update`: the first task of the updates.
@@ -90,7 +90,7 @@ class WeightGathers {
   std::vector<std::vector<TaskId>> steps_before_;
   std::vector<std::pair<Place, std::size_t>> in_forward_;  // gathers, with their wirings
   StreamEnds streams_;                                     // of broadcasts
-  // Of the microbatch that is being added:
+  // These two belong to the microbatch that is being added.
   const BoundStrategy* now_ = nullptr;
   std::int32_t microbatch_ = 0;
 };

@@ -58,7 +58,7 @@ class Problem {
   [[nodiscard]] std::size_t size() const { return ways_.size(); }
   [[nodiscard]] std::size_t num_lanes() const { return ids_.size(); }
   [[nodiscard]] const std::vector<DenseWay>& ways(std::size_t transfer) const { return ways_[transfer]; }
-  /// What a transfer holds of its lanes, whichever way it takes.
+  /// Returns how long a transfer holds lanes at least, whichever way it takes.
   [[nodiscard]] const std::vector<DenseUse>& least_held(std::size_t transfer) const {
     return least_held_[transfer];
   }
@@ -174,7 +174,7 @@ class Placing {
       waiting_.push_back({ready, &t});
     }
   }
-  // After the last transfer.
+  // Call it after the last transfer.
   Nanoseconds makespan() {
     std::ranges::stable_sort(waiting_, {}, &Waiting::ready);
     for (const Waiting& w : waiting_) end_ = std::max(end_, lanes_.put(*w.task, w.ready));
@@ -290,7 +290,7 @@ class Greedy {
   std::vector<Nanoseconds> load_;  // by lane
 };
 
-// All orders and ways, without those that can't be better than what was found.
+// Tries all orders and ways except those that can't be better than what was found.
 class DepthFirst {
  public:
   DepthFirst(const Problem& problem, TransferOrder first, std::int64_t most_steps)
@@ -363,7 +363,7 @@ TransferOrder greedy_order(const Problem& problem) {
   return greedy.ordered(greedy.balanced_ways(), nullptr);
 }
 
-// Ways of one or two transfers change, or none; ties are broken anew.
+// Changes the ways of one or two transfers, or none, and breaks ties anew.
 TransferOrder improved(const Problem& problem, TransferOrder best, Nanoseconds enough) {
   // So many looks at a lane take about a millisecond.
   constexpr std::size_t kLooks = 1 << 19, kMostOrders = 400;

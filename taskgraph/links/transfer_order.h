@@ -41,20 +41,19 @@ Nanoseconds makespan_of(std::span<const Transfer> transfers, const TransferOrder
 /// No order, with any ways, takes less: every lane must be held by all that needs it.
 Nanoseconds least_makespan(std::span<const Transfer> transfers);
 
-/// Senders' loads are balanced: the transfers take the way that keeps the fullest of its lanes emptiest, long
-/// ones first. Then always the transfer goes next that can start first; of several, one whose lanes have most
-/// left to carry.
+/// Balances senders' loads first: long transfers first, each takes the way that keeps the fullest of its
+/// lanes emptiest. Then the next transfer is always one that can start first; of several, one whose lanes
+/// have most left to carry.
 TransferOrder order_greedily(std::span<const Transfer> transfers);
 
-/// Depth-first search with bounds. Nothing when it is not done after `most_steps` transfers that were put
-/// somewhere.
+/// Depth-first search with bounds. Nothing when it has not ended after placing `most_steps` transfers.
 std::optional<TransferOrder> order_exactly(std::span<const Transfer> transfers, std::int64_t most_steps);
 
-/// The greedy order, unless it is the least already: the exact one of a few transfers. Of more, the best of
-/// many greedy orders with ways and ties changed at random, from a fixed seed (Zhuang et al., "On Optimizing
-/// the Communication of Model Parallelism", section 3.2: load balance and order of unit tasks, exactly or by
-/// randomised greedy search). Stops at makespans up to `enough`. Takes about a millisecond at most for some
-/// tens of transfers.
+/// Returns the greedy order if it takes at most `enough` or the least time. Else it returns the exact order
+/// of a few transfers; of more, the best of many greedy orders with ways and ties changed at random, from a
+/// fixed seed (Zhuang et al., "On Optimizing the Communication of Model Parallelism", section 3.2: load
+/// balance and order of unit tasks, exactly or by randomised greedy search). Stops at makespans up to
+/// `enough`. Takes about a millisecond at most for some tens of transfers.
 TransferOrder order_transfers(std::span<const Transfer> transfers, Nanoseconds enough = 0);
 
 }  // namespace pipesim

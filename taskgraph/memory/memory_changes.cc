@@ -43,7 +43,7 @@ class BufferLives {
       for (std::vector<TaskList>& until : again_until_) until.clear();
       for (std::size_t i = 0; i < strategy.size(); ++i) own_outputs(OperatorId(i));
       for (const Wiring& w : wirings) {
-        // Others are alike.
+        // Later microbatches are like the first ones of their ways.
         if (w.microbatch >= contents_.ways()) break;
         if (w.microbatch != way_) continue;
         if (moves_activations(w.kind)) forward(w);
@@ -88,7 +88,7 @@ class BufferLives {
   }
 
  private:
-  // By version of the stage's weights, the last microbatch that meets it of each replica.
+  // Returns by version of the stage's weights the last microbatch of each replica that uses it.
   [[nodiscard]] std::map<std::int32_t, std::vector<std::int32_t>> last_users(std::int32_t stage) const {
     const WeightVersions& versions = contents_.versions();
     const std::int32_t replicas = contents_.options().pipeline->replicas_of(stage);
@@ -101,7 +101,7 @@ class BufferLives {
     return users;
   }
 
-  // When all on the device that use weights of the operator have done so, in this microbatch.
+  // Returns when all operators on the device have used the owner's weights in this microbatch.
   [[nodiscard]] Nanoseconds weights_until(OperatorId owner, DeviceId device, std::int32_t microbatch) {
     way_ = microbatch % contents_.ways();
     const std::size_t behind = behind_first(microbatch);
@@ -205,9 +205,9 @@ class BufferLives {
         task(again ? tasks.recompute : tasks.forward, b.forward, SIZE_MAX, b.config.devices.size(), shard)};
   }
 
-  // A consumer reads its input in forward, when that is run again, and in backward if it saves it: all of
-  // this where the wiring brings it, except that what is brought again is not read in the first run, nor what
-  // is brought first later on.
+  // A consumer reads its input in forward, when forward runs again, and in backward if it saves it. What is
+  // brought once more is not read in the first run; and what was brought first is read in the first run only,
+  // if it is brought once more.
   [[nodiscard]] TaskList read_until(UseRef use, std::int32_t shard, const Wiring& wiring) const {
     const Recomputation& recomputation = contents_.recomputation();
     const bool first = wiring.kind == TaskKind::ForwardTransfer;
@@ -296,7 +296,7 @@ class BufferLives {
     return until;
   }
 
-  // One of these comes first.
+  // Returns the tasks that bring data to the device; one of them comes first.
   [[nodiscard]] TaskList first_arrival(const Wiring& w, DeviceId device) const {
     TaskList arrivals;
     for (std::size_t i = 0; i < w.plan->tasks.size(); ++i) {
@@ -333,7 +333,7 @@ class BufferLives {
     }
   }
 
-  // Of weights, until they are reduced to the parts that devices keep.
+  // Gradients of weights live until they are reduced to the parts that devices keep.
   void made_gradients(const Wiring& w) {
     visit_terms(w, [&](const std::vector<UseRef>& consumers) {
       gradient_buffers(w, consumers, contents_.options().gradient_type, MemoryCategory::Gradients);
@@ -354,7 +354,7 @@ class BufferLives {
     }
   }
 
-  // One of these comes first.
+  // Returns the tasks that read in these passes; one of them comes first.
   [[nodiscard]] TaskList first_read(OperatorId op, std::int32_t shard, ReadIn passes) const {
     const OperatorTasks& tasks = tasks_of(op);
     if (passes != ReadIn::Backward) return {task_at(tasks.forward, shard)};

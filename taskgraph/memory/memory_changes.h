@@ -54,8 +54,8 @@ using MemoryChanges = std::vector<std::vector<MemoryChange>>;  ///< by device, i
 /// The begins and ends of these microbatches' buffers (engine rule 8, see peak_memory()).
 MemoryChanges memory_changes(const ExpandedStrategy& expanded, const TaskTimes& times);
 
-/// Copies of a weight that devices hold while it is used, in the order of devices or with those last that
-/// make theirs from what they keep: nothing where a pass reads what is kept.
+/// Lists the copies of a weight that devices hold while it is used: first on devices that receive it, then on
+/// devices that make a copy of what they keep. A device makes none where passes read what it keeps.
 std::vector<std::pair<DeviceId, Bytes>> gathered_copies(const ExpandedStrategy& expanded,
                                                         const Wiring& gather);
 

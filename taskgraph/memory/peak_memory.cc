@@ -80,7 +80,7 @@ void add_all_versions(const ExpandedStrategy& expanded, std::vector<Bytes>& byte
   }
 }
 
-// Of a weight, in all microbatches, before they are reduced to the parts that devices keep.
+// Adds the gradients of a weight in all microbatches, before they are reduced to the parts that devices keep.
 void add_made_gradients(const ExpandedStrategy& expanded, const Wiring& wiring, std::int64_t microbatches,
                         std::vector<Bytes>& bytes) {
   const PlanContents& contents = expanded.contents();

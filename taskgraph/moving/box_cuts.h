@@ -14,8 +14,8 @@ namespace pipesim {
 /// Whether no two of the boxes meet.
 [[nodiscard]] bool disjoint(const std::vector<Box>& boxes);
 
-/// Finds those of an ascending list of boxes that may meet another box, by their first dimension. Lists of
-/// large machines have thousands.
+/// Finds those boxes of an ascending list that may meet another box, by their first dimension. Lists of large
+/// machines have thousands.
 class AscendingBoxes {
  public:
   /// box_of(i): the box at i < count. Short lists get no index: all of them may meet.
@@ -27,7 +27,7 @@ class AscendingBoxes {
   struct Stretch {
     std::size_t begin = 0, end = 0;
   };
-  /// Where in the list all boxes stand that meet `box`.
+  /// Returns the stretch of the list in which all boxes that meet `box` stand.
   [[nodiscard]] Stretch near(const Box& box) const;
 
  private:
@@ -38,7 +38,7 @@ class AscendingBoxes {
 
 /// The dimension along which the boxes are equal, disjoint slices of `whole`; none otherwise.
 [[nodiscard]] std::optional<std::size_t> slice_dim(std::vector<Box> boxes, const Box& whole);
-/// n equal pieces along the first of `dims` that n divides; none if there is none.
+/// Returns n equal pieces along the first of `dims` that n divides; nothing if n divides none.
 [[nodiscard]] std::optional<std::vector<Box>> pieces_of(const Box& box, std::size_t n,
                                                         const std::vector<std::size_t>& dims);
 /// Whether every device gets an equal share of what every other one holds. By device: the parts of `whole`

@@ -42,7 +42,7 @@ class PlanWriter {
     out_.local.insert(out_.local.end(), redistribution.local.begin(), redistribution.local.end());
   }
 
-  // Once all tasks are there and nothing moves any more.
+  // Call it once all tasks are there: spans point into lists that must not move any more.
   void finish() {
     out_.lane_uses.shrink_to_fit();
     out_.groups.shrink_to_fit();
@@ -57,7 +57,8 @@ class PlanWriter {
   }
 
  private:
-  // In the plan's lists. Pieces of a step have the same group, and those of one size the same lanes.
+  // A stretch of one of the plan's lists. Pieces of a step have the same group, and pieces of one size the
+  // same lanes.
   struct Place {
     std::size_t begin = 0, end = 0;
     [[nodiscard]] std::size_t size() const { return end - begin; }
@@ -87,7 +88,7 @@ class PlanWriter {
     }
   }
 
-  // As an earlier piece of the step, where one has the same size.
+  // Takes the price of an earlier piece of the step, where one has the same size.
   void price(CommunicationTask& task, const Place& group, std::size_t first_of_step) {
     for (std::size_t t = out_.tasks.size() - 1; t-- > first_of_step;) {
       if (out_.tasks[t].size != task.size) continue;
@@ -176,7 +177,7 @@ Layout total(std::span<const LayoutId> terms, const LayoutTable& layouts) {
   return sum_of(parts);
 }
 
-// After expansion_of().
+// Call it after expansion_of().
 void add_receive_buffers(CommunicationPlan& plan, std::int64_t element_bytes, double load,
                          const Layout& target, std::size_t num_devices) {
   std::vector<bool> receives(num_devices, false);

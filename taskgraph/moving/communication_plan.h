@@ -125,8 +125,7 @@ LaneUse rounded(const LaneHold& hold, Nanoseconds duration);
 /// `terms`: the distinct layouts whose sum is wanted; a single one for activations. If the redistribution of
 /// the sum still needs plain sends, it is compared with moving each term on its own, and the cheaper is used.
 /// Steps larger than `largest_piece` are cut into pieces. Every step moves `load` times the bytes of its
-/// elements; ways are chosen as if it were 1. `gathers`: how its all-gathers are done, which ways are not
-/// chosen by either.
+/// elements, and `gathers` says how all-gathers are done; ways are chosen without regard to either.
 CommunicationPlan plan_communication(std::span<const LayoutId> terms, LayoutId target,
                                      std::int64_t element_bytes, Bytes largest_piece,
                                      const LayoutTable& layouts, CommunicationPrices& prices, double load = 1,
@@ -165,9 +164,9 @@ bool take_times(PricedTask& task, const PricedTask& from);
 
 /// Whether the plans have the same tasks, but for their times and lanes.
 bool same_tasks(const CommunicationPlan& a, const CommunicationPlan& b);
-/// Takes the times of a plan with the same tasks. False where these hold other lanes, or there are others.
+/// Takes the times of a plan with the same tasks. False where the number of tasks or their lanes differ.
 bool take_times(CommunicationPlan& plan, const CommunicationPlan& from);
-/// Prices the plan's tasks anew. False where they would hold other lanes. Not where another way would be
+/// Prices the plan's tasks anew. False where they would hold other lanes, but not where another way would be
 /// chosen (CommunicationPlan::compared).
 bool reprice(CommunicationPlan& plan, GatherBy gathers, CommunicationPrices& prices);
 

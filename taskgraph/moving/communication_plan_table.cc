@@ -26,7 +26,7 @@ CommunicationPlans::Kept* CommunicationPlans::kept(const Key& key) const {
   return found ? *found : nullptr;
 }
 
-// Another thread may have been faster: equal plans, of which one is enough.
+// Another thread may have kept the same meanwhile: one of equal plans is enough.
 CommunicationPlans::Kept& CommunicationPlans::keep(std::span<const LayoutId> terms, LayoutId target,
                                                    const Setting& setting, CommunicationPlan plan) {
   const Key key = key_of(terms, target, setting);
@@ -90,7 +90,7 @@ bool CommunicationPlans::reprice() {
   });
 }
 
-// As plan_communication() chooses, but from plans that others may have asked for already; nothing where each
+// Chooses as plan_communication() does, but among plans that may be known already. Returns nothing where each
 // term is to be taken on its own.
 CommunicationPlans::Kept* CommunicationPlans::plan_sum(std::span<const LayoutId> terms, LayoutId target,
                                                        const Setting& setting) {

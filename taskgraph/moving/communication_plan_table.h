@@ -46,8 +46,8 @@ class CommunicationPlans {
   /// held_there() of these.
   LayoutId held_there(LayoutId layout, LayoutId target);
 
-  /// Prices all plans that are kept anew, where they stand. False where some plan would have other tasks, or
-  /// hold other lanes; plans are of no use then. No other thread may use this meanwhile.
+  /// Prices all kept plans anew, in place. False where some plan would have other tasks, or hold other lanes;
+  /// plans are of no use then. No other thread may use this meanwhile.
   [[nodiscard]] bool reprice();
 
   [[nodiscard]] Bytes bytes() const { return Bytes(bytes_); }
@@ -58,7 +58,7 @@ class CommunicationPlans {
     Kept(CommunicationPlan p, GatherBy g) : plan(std::move(p)), gathers(g) {}
     CommunicationPlan plan;
     GatherBy gathers;
-    /// time of the steps with nothing else on the links; −1 until it is asked for
+    /// The time of the steps with nothing else on the links; −1 until it is asked for.
     std::atomic<double> seconds = -1;
   };
   using Key = SmallVector<std::int32_t, 16>;

@@ -48,7 +48,7 @@ class CommunicationPrices {
   [[nodiscard]] const CollectiveTime& time(Collective kind, std::span<const DeviceId> group, Bytes size);
   /// See CostModel::plan_broadcast_gather. Valid until the next call.
   [[nodiscard]] const CollectiveTime& broadcast_gather_time(std::span<const DeviceId> group, Bytes size);
-  /// What it remembers, about.
+  /// Returns about how much memory it takes.
   [[nodiscard]] Bytes bytes() const { return bytes_; }
   /// Scratch for the time of many steps. It is empty when handed out, and the caller must leave it empty.
   [[nodiscard]] ConcurrentTime& concurrent() { return concurrent_; }

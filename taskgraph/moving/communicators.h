@@ -55,7 +55,7 @@ class CommunicatorList {
   std::vector<DeviceId> senders_;     // some several times
 };
 
-/// By device, the communicators that it is in. A group counts once, however many need it.
+/// Counts the communicators that each device is in. A group counts once, however many need it.
 class CommunicatorCount {
  public:
   /// `groups` must outlive it.

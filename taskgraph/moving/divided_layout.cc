@@ -17,7 +17,7 @@ std::int64_t divisor_up_to(std::int64_t number, std::int64_t most) {
   return divisor;
 }
 
-// Into equal parts.
+// Returns the first dimension that can be cut into equal parts.
 std::optional<std::size_t> dimension_cut_by(const Box& box, std::int64_t parts) {
   for (std::size_t i = 0; i < box.dims(); ++i) {
     if (box[i].length() % parts == 0) return i;

@@ -12,8 +12,8 @@
 namespace pipesim {
 
 /// The tokens of a model's experts where these are not loaded evenly. An all-to-all ends when the fullest
-/// device has its tokens, and the next waits for all, so every shard of an operator over experts is taken for
-/// the fullest. Where one device has all experts, the load is that of the mean, whatever each has.
+/// device has its tokens, and the next waits for all, so every shard of an operator over experts is taken to
+/// be as full as the fullest. Where one device has all experts, its load is the mean, whatever each has.
 class ExpertLoads {
  public:
   ExpertLoads() = default;  ///< even

@@ -17,7 +17,7 @@ class IdTable {
  public:
   using Key = std::span<const std::int32_t>;
 
-  /// nullptr where there is none. Valid until clear().
+  /// Returns the value, which is valid until clear(); nullptr where there is none.
   [[nodiscard]] const Value* find(Key key) const {
     const Slots* slots = slots_.load(std::memory_order_acquire);
     if (!slots) return nullptr;
@@ -78,7 +78,7 @@ class IdTable {
     slot.hash.store(hash, std::memory_order_release);
   }
 
-  // Others may still look things up in the smaller ones.
+  // The smaller tables stay: other threads may still look things up in them.
   void grow() {
     constexpr std::size_t kFirst = 64;
     auto larger = std::make_unique<Slots>(tables_.empty() ? kFirst : 2 * tables_.back()->size());

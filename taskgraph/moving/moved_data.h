@@ -13,8 +13,8 @@ struct Fragment {
   Box box;
   std::vector<std::int32_t> addends;  ///< ascending
   std::int32_t step = -1;             ///< the step that brought it; −1: it lay there from the start
-  std::int32_t index = 0;  ///< from the start: entry of the source layout; else: position among what the
-                           ///< step gave this device
+  /// From the start: the entry of the source layout. Else: the position among what the step gave this device.
+  std::int32_t index = 0;
 };
 
 /// Copies `region` of a fragment, or adds it where an earlier part has written already.

@@ -60,10 +60,9 @@ struct Redistribution {
 /// of collectives, scatter-then-sum, broadcast, reduce, reduce-first, share-then-gather or direct sends: the
 /// candidate with the least (time, rounds, place in this list). Between sets of devices that have none in
 /// common, all components together may go another way or in another order (redistribution_between_meshes.h).
-/// Collectives are used without comparison, and
-/// where all-to-alls alone move no more than sends, or scatter-then-sum half as much, only chains and that
-/// are compared. Addends of `from` that lie in the same places must be merged already (sum_of). Pure and
-/// deterministic.
+/// Collectives are used without comparison, and where all-to-alls alone move no more than sends, or
+/// scatter-then-sum half as much, only chains and scatter-then-sum are compared. Addends of `from` that lie
+/// in the same places must be merged already (sum_of). Pure and deterministic.
 Redistribution redistribute(const Layout& from, const Layout& to, std::int64_t element_bytes,
                             CommunicationPrices& prices, StepContents contents = StepContents::List);
 

@@ -29,7 +29,7 @@ struct UnitTasks {
   bool several_nodes = false;  // some task is held in several nodes
 };
 
-// By box of the layout.
+// Lists the devices of each box of the layout.
 std::vector<std::vector<DeviceId>> devices_by_box(const Layout& layout) {
   std::vector<std::vector<DeviceId>> devices(layout.boxes().size());
   for (const LayoutEntry& e : layout.entries()) devices[static_cast<std::size_t>(e.box)].push_back(e.device);
@@ -62,7 +62,8 @@ std::optional<UnitTasks> unit_tasks(const Layout& from, const Layout& to, const 
   return found;
 }
 
-// Of any steps: what devices and nodes must get in, and what the only ones that have it must get out.
+// Returns a bound below the time of any steps, from what devices and nodes must get in, and what sole holders
+// must send out.
 Seconds least_time(const UnitTasks& tasks, const RedistributionSetting& setting) {
   const Borders& borders = setting.prices.borders();
   if (borders.empty()) return Seconds(0);
@@ -119,7 +120,8 @@ class UnitSteps {
  private:
   [[nodiscard]] std::int32_t node(DeviceId d) const { return setting_.prices.topology().device(d).node; }
 
-  // By node, the holders that are nearest to one that wants it; of many nodes others for each task.
+  // Lists by node the holders that are nearest to a device that wants the box. Where there are many nodes,
+  // each task takes others.
   void list_senders(std::size_t most_nodes) {
     std::vector<std::tuple<int, std::int32_t, DeviceId>> holders;
     for (const DeviceId holder : task_.holders) {
@@ -215,7 +217,7 @@ class UnitSteps {
     return steps;
   }
 
-  // As those of a turn are taken.
+  // Sorts by sender, as the steps of one turn are taken.
   static void sort_by_sender(StepList& steps) {
     std::ranges::stable_sort(steps, {}, [](const RedistributionStep& s) { return s.group.front(); });
   }
@@ -247,12 +249,12 @@ TransferWay way_of(std::span<const RedistributionStep> steps, const Redistributi
   return way;
 }
 
-// For a time that can't be undercut.
+// Rounds up a time that can't be undercut, with a margin of kGain.
 Nanoseconds good_enough(Seconds least) {
   return static_cast<Nanoseconds>(std::ceil(least.value * 1e9 * (1 + kGain)));
 }
 
-// Each unit task the best way, in the best order.
+// Gives each unit task the best way, in the best order.
 StepList ordered_unit_tasks(const UnitTasks& tasks, Seconds least, const RedistributionSetting& setting) {
   // A node that holds a task is as good as another, but for what it sends besides: some are enough.
   constexpr std::size_t kMostNodes = 4;
@@ -281,7 +283,7 @@ StepList ordered_unit_tasks(const UnitTasks& tasks, Seconds least, const Redistr
   return all;
 }
 
-// The first round in another order. `undisturbed`: the time of the steps if none waited for another's lanes.
+// Orders the first round anew. `undisturbed`: the time of the steps if none waited for another's lanes.
 StepList ordered_steps(std::span<const RedistributionStep> steps, Seconds undisturbed,
                        const RedistributionSetting& setting) {
   StepList result(steps.begin(), steps.end());

@@ -215,7 +215,7 @@ Layout wanted_layout(const RedistributionComponent& c) {
   return Layout(pieces);
 }
 
-// From the layout that the steps so far leave.
+// Appends the steps from what the steps so far reach to the wanted layout.
 void append_rest(Steps& steps, const std::vector<Layout::Piece>& reached, const RedistributionComponent& c,
                  const RedistributionSetting& setting) {
   const Layout from(reached), to = wanted_layout(c);
@@ -320,7 +320,7 @@ class Cheapest {
     }
     best_ = std::move(steps);
   }
-  // Sends of this component can be better, as far as a bound tells without a list of them.
+  // Whether sends of this component may be better, as far as a bound tells without a list of them.
   [[nodiscard]] bool may_be_improved_by(const RedistributionComponent& sends) {
     constexpr double kInexact = 1e-9;
     const Seconds least = least_time_of_sends(sends, setting_) * (1 - kInexact);
@@ -345,7 +345,7 @@ class Cheapest {
   std::optional<Price> price_;  // of best_, once it was asked for
 };
 
-// Elements of one addend that lie in several parts are sent once.
+// Whether parts of one addend overlap: elements in several parts are sent once.
 bool overlap(const std::vector<RedistributionPart>& parts) {
   for (std::size_t i = 0; i < parts.size(); ++i) {
     for (std::size_t j = i + 1; j < parts.size() && !begins_behind(parts[j].box, parts[i].box); ++j) {
@@ -364,7 +364,8 @@ std::int64_t elements_on_links(const Steps& steps) {
 
 bool in_one_round(const Steps& steps) { return steps.empty() || steps.front().round == steps.back().round; }
 
-// Of direct sends, where the parts are regular and cover what is wanted: all addends that a device lacks.
+// Counts what direct sends move, where the parts are regular and cover what is wanted: all addends that a
+// device lacks.
 std::int64_t elements_of_sends(const RedistributionComponent& c, const Shape& shape) {
   std::int64_t sum = 0;
   for (const RedistributionWant& w : c.wants)

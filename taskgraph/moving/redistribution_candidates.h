@@ -68,10 +68,10 @@ std::vector<RedistributionStep> direct_steps(const RedistributionComponent& comp
 /// pieces of it, or copies of it give a piece each; what all devices give each other are equal blocks; where
 /// several devices want a box, each gets a share of it and gathers the rest. Parts and wanted boxes may also
 /// be left whole: then devices get copies of a block, or addends that they add themselves. Whether parts and
-/// wanted boxes are cut makes four kinds of ways. Of each, two at most: the one with the smallest groups that
-/// exchange all-to-all, and the one that moves least, if that is another. None unless devices are alike and
-/// cuts come out even. `lanes`: disjoint sets of devices that hold one copy of every part, in the order of
-/// the parts, which are boxes × addends, the boxes disjoint. No device wants two boxes.
+/// wanted boxes are cut makes four kinds of ways. Each kind gives at most two: a way with the smallest groups
+/// that exchange all-to-all, and a way that moves least, if that is another. None unless devices are alike
+/// and cuts come out even. `lanes`: disjoint sets of devices that hold one copy of every part, in the order
+/// of the parts, which are boxes × addends, the boxes disjoint. No device wants two boxes.
 std::vector<std::vector<RedistributionStep>> composed_steps(const RedistributionComponent& component,
                                                             std::span<const std::vector<DeviceId>> lanes,
                                                             const RedistributionSetting& setting);
@@ -80,10 +80,10 @@ std::vector<std::vector<RedistributionStep>> composed_steps(const Redistribution
 /// contributors have data. The steps are in the order of components and rounds.
 void link_rounds(std::vector<RedistributionStep>& steps);
 
-/// Where devices hold an addend of one box each, and as many of them want each of its parts: groups in which
-/// each part is wanted once scatter their sums, and what those hold that want the same is summed. So
-/// gradients of state that only some of the copies divide come together. `lanes`: as for composed_steps(). No
-/// device wants two boxes.
+/// For devices that each hold an addend of one box, where equally many devices want each part of it: groups
+/// in which each part is wanted once scatter their sums, and devices that want the same part sum what the
+/// groups left. This brings gradients together whose state only some of the copies divide. `lanes`: as for
+/// composed_steps(). No device wants two boxes.
 std::optional<std::vector<RedistributionStep>> scatter_then_sum(const RedistributionComponent& component,
                                                                 std::span<const std::vector<DeviceId>> lanes,
                                                                 const RedistributionSetting& setting);

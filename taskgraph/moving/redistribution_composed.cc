@@ -46,7 +46,7 @@ Order ordered_by(const std::vector<Exchanger>& all, Key key) {
   return order;
 }
 
-// Neighbours in `order` with equal keys.
+// Visits each run of neighbours in `order` with equal keys.
 template <class Key, class Visit>
 void for_each_group(const Order& order, const std::vector<Exchanger>& all, Key key, Visit visit) {
   for (std::size_t begin = 0, end = 0; begin < order.size(); begin = end) {
@@ -101,9 +101,9 @@ class CuttingFinder {
     by_wanted_ = ordered_by(now_.all, [](const Exchanger& e) { return std::tie(e.wanted_number, e.device); });
   }
 
-  // Of each kind the cutting whose groups are smallest, and the one with the least traffic, if that is
-  // another. First dimensions win. Bytes do not tell which kind is fastest: a gathering moves as many again,
-  // but may do so inside nodes.
+  // Returns for each kind the cutting with the smallest groups, and the cutting with the least traffic if
+  // that has less. The first dimensions win. Bytes do not tell which kind is fastest: a gathering moves as
+  // many again, but may do so inside nodes.
   std::vector<Cutting> find() {
     std::array<BestOfKind, 4> best;
     if (possible_) {
@@ -150,7 +150,7 @@ class CuttingFinder {
     return true;
   }
 
-  // Behind the last dimension: not at all. A share comes to the device that holds more of what is near it.
+  // Cuts nothing if `dim` is behind the last dimension. A share comes to the device that holds more near it.
   bool cut_shares(std::size_t dim) {
     now_.shares_divide = dim < now_.all.front().wanted->dims();
     if (!now_.shares_divide) {
@@ -192,8 +192,8 @@ class CuttingFinder {
     return true;
   }
 
-  // Puts every device into a group, within which each gives every other a block of equal size, and nobody
-  // needs more. Whether that is so. Counts the traffic.
+  // Puts every device into a group in which each gives every other a block of equal size, and no device needs
+  // more. Returns whether that is possible. Counts the traffic.
   bool exchange_in_groups() {
     constexpr std::size_t kNone = SIZE_MAX;
     std::vector<Exchanger>& all = now_.all;
@@ -221,7 +221,7 @@ class CuttingFinder {
     return true;
   }
 
-  // Those that want something of the piece; of whole copies, those of the lane.
+  // Finds the devices that want something of the piece; for whole pieces only those of the giver's lane.
   void find_partners(std::size_t giver) {
     const Exchanger& g = now_.all[giver];
     const bool by_lane = !now_.pieces_divide && lanes_ > 1;
@@ -232,8 +232,8 @@ class CuttingFinder {
     }
   }
 
-  // The elements of a block, of which every partner gives one to everybody; 0 when blocks are not equal or
-  // leave something out, and where nobody wants anything of the piece.
+  // Returns the elements of the block that every partner gives to every partner; 0 when blocks are not equal
+  // or leave something out, and where no device wants anything of the piece.
   [[nodiscard]] std::int64_t equal_blocks() const {
     if (partners_.empty()) return 0;
     const std::vector<Exchanger>& all = now_.all;
@@ -275,7 +275,7 @@ class CuttingSteps {
   }
 
  private:
-  // Whether there are addends.
+  // Returns whether there were addends to reduce.
   bool add_reduction() {
     const auto key = [](const Exchanger& e) { return std::tie(e.held_number, e.lane); };
     for_each_group(ordered_by(all_, key), all_, key, [&](std::span<const std::size_t> group) {

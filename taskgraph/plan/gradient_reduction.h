@@ -5,8 +5,8 @@
 
 namespace pipesim {
 
-/// When the devices of a pipeline that reduces gradients once an iteration begin to do so. Of other plans it
-/// says nothing: without a pipeline, gradients are reduced beside backward.
+/// When the devices of a pipeline that reduces gradients once an iteration begin to do so. It says nothing of
+/// other plans: without a pipeline, gradients are reduced beside backward.
 enum class GradientReduction : std::uint8_t {
   Overlapped,  ///< as soon as backward has made them (Megatron-LM's --overlap-grad-reduce); where links are
                ///< shared, what stages before wait for queues up behind it

@@ -25,9 +25,9 @@ struct Imbalance {
 /// of several that are negative or all 0.
 Imbalance parse_imbalance(std::string_view text);
 
-/// The load of experts [first, last) of `experts`, in shares of the mean of all. Of one load: where they are
-/// does not count, the fullest is taken to be among them, and the others share the rest evenly: (f + (n − 1)
-/// (E − f) / (E − 1)) / n.
+/// Returns the load of experts [first, last) of `experts`, in shares of the mean of all. A single load f may
+/// be anywhere: the fullest is taken to be among these n of E experts, and the others share the rest evenly:
+/// (f + (n − 1) (E − f) / (E − 1)) / n.
 double load_of(const Imbalance& imbalance, std::int64_t first, std::int64_t last, std::int64_t experts);
 
 /// Why a model can't have it: it has no experts, their number is no multiple of that of the loads, or the

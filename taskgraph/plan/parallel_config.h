@@ -72,8 +72,8 @@ class ShardGrid {
   /// The ranges that shard k works on at a time: its own part first, then those of the members before it in
   /// the ring, the nearest first.
   void block_ranges(std::int64_t shard, std::int64_t block, std::vector<Range>& out) const;
-  /// Groups of shards that differ along these factors only; the shards of each ascend, and so do the first
-  /// ones' other coordinates.
+  /// Returns groups of shards that differ along these factors only. Shards ascend in each group, and groups
+  /// ascend by their other coordinates.
   [[nodiscard]] std::vector<std::vector<std::int32_t>> groups_along(std::span<const FactorIndex> over) const;
   [[nodiscard]] bool split(FactorIndex factor) const {
     return degree_[static_cast<std::size_t>(factor + 1)] > 1;

@@ -28,7 +28,7 @@ struct Pipeline {
   /// per replica, in order; no device is in two replicas. Where one device runs all stages there are no
   /// turns, but weights change as if there were.
   std::vector<std::int32_t> replicas = {};
-  /// What devices do meanwhile; nothing: as what runs the plan does (Runtime::messages).
+  /// What devices do while stages send tensors; without it, Runtime::messages says so.
   std::optional<StageMessages> messages = {};
   bool operator==(const Pipeline&) const = default;
   [[nodiscard]] std::int32_t num_stages() const;

@@ -27,9 +27,9 @@ inline constexpr std::int32_t kMostMicrobatches = 1 << 20;
 struct PlanOptions {
   Optimizer optimizer = Optimizer::Momentum;
   DataType gradient_type = DataType::Float32;  ///< weight gradients accumulate and travel in it
-  Bytes gradient_piece{25'000'000};  ///< gradient synchronisation is cut into pieces of at most this, so that
-                                     ///< one weight's transfer never blocks the links for long (the bucket
-                                     ///< size of PyTorch's distributed data parallel)
+  /// Gradient synchronisation is cut into pieces of at most this, so that one weight's transfer never blocks
+  /// the links for long (the bucket size of PyTorch's distributed data parallel).
+  Bytes gradient_piece{25'000'000};
   /// The number of times that an iteration runs the model's batch, forward and backward, each time with other
   /// samples. Weight gradients accumulate, are synchronised once, and update the weights once. From 1 to
   /// kMostMicrobatches.

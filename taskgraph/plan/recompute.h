@@ -24,9 +24,10 @@ struct Recompute {
   enum class Kind : std::uint8_t {
     None,
     Selective,  ///< every attention operator, each a segment of its own (Korthikanti et al. 2023, section 5)
-    Full,  ///< every layer is a segment, see layers_of(); where the model has no layers, every one of ⌈√n⌉
-           ///< runs of operators. A pipeline's stages cut segments. Without a pipeline the last run is kept,
-           ///< because its backward comes at once.
+    /// Every layer is a segment, see layers_of(); where the model has no layers, every one of ⌈√n⌉ runs of
+    /// operators. A pipeline's stages cut segments. Without a pipeline the last run is kept, because its
+    /// backward comes at once.
+    Full,
     Stage,  ///< every stage of a pipeline is a segment (Huang et al. 2019, section 2.3)
     Listed  ///< as `segment_of` says
   };
@@ -56,8 +57,8 @@ inline constexpr std::int32_t kNoLayer = -1;
 std::vector<std::int32_t> recompute_segments(const OperatorGraph& graph, const Recompute& recompute,
                                              const std::optional<Pipeline>& pipeline);
 
-/// Full, of the first so many layers of every stage alone: "block" of Megatron-LM, which counts in each chunk
-/// of the model (megatron/core/transformer/transformer_block.py).
+/// Makes Kind::Full of the first `layers` layers of every stage alone: "block" of Megatron-LM, which counts
+/// in each chunk of the model (megatron/core/transformer/transformer_block.py).
 Recompute full_of_first(std::int64_t layers, const OperatorGraph& graph,
                         const std::optional<Pipeline>& pipeline);
 
@@ -81,8 +82,9 @@ class Recomputation {
 
   struct Segment {
     std::vector<OperatorId> operators;  ///< that run again, ascending
-    OperatorId last;  ///< the last one whose backward reads what they made; none of those behind it does, nor
-                      ///< does their backward wait for these
+    /// The last operator whose backward reads what they made. The backward of operators behind it neither
+    /// reads that nor waits for these.
+    OperatorId last;
   };
   /// The segments in which some operator runs again, in the order in which backward reaches them: by `last`,
   /// descending.

@@ -25,7 +25,7 @@ std::optional<std::string> read_number(std::string_view name, std::string_view v
   return std::nullopt;
 }
 
-// Of a part with two values; the second is not the default.
+// Reads a part with two values, the default `usual` and `other`.
 std::optional<std::string> read_choice(std::string_view name, std::string_view value, std::string_view usual,
                                        std::string_view other, bool& is_other) {
   if (value != usual && value != other) return fmt::format("allowed: {0}={2}, {0}={1}", name, usual, other);

@@ -24,9 +24,9 @@ struct StateSharding {
     Weights     ///< zero3: and weights, which each microbatch gathers before forward and before backward
   };
   Kind kind = Kind::None;
-  /// So many copies divide the state; other groups of as many hold it again (hybrid sharding). 0: all copies.
-  /// Where it does not divide the number of copies, the largest divisor below it. Where several stages of a
-  /// pipeline hold a weight (a tied embedding), all copies of each of them.
+  /// The number of copies that divide the state; other groups of as many hold it again (hybrid sharding). 0:
+  /// all copies. Where it does not divide the number of copies, the largest divisor below it is taken. Where
+  /// several stages of a pipeline hold a weight (a tied embedding), all copies in each stage divide it.
   std::int32_t group = 0;
   /// zero3: weights that forward gathered are kept for backward, and not gathered again.
   bool keep_gathered = false;
@@ -48,7 +48,7 @@ struct StateSharding {
   [[nodiscard]] bool gathers_to_use() const { return kind == Kind::Weights; }
   /// Whether any pass of a microbatch waits for gathered weights.
   [[nodiscard]] bool gathers_before_use() const { return gathers_to_use() || gathers_in_forward; }
-  /// Of trained weights of a type: in which they are kept, and in which they travel.
+  /// Return the types in which trained weights of a type are kept, and in which they travel.
   [[nodiscard]] DataType kept_type(DataType type) const;
   [[nodiscard]] DataType gather_type(DataType type) const;
   /// Whether even a device that keeps a weight whole makes a copy to use it, of its own type.
@@ -61,8 +61,8 @@ struct StateSharding {
   [[nodiscard]] std::string str() const;
 };
 
-/// Reads one part, a name and a value such as "zero" and "3", "shard" and "8", into `sharding`. Nothing when
-/// it did; else why not. The name must be one of state_sharding_parts().
+/// Reads one part, a name and a value such as "zero" and "3", "shard" and "8", into `sharding`. Returns
+/// nothing when it did, else why not. The name must be one of state_sharding_parts().
 std::optional<std::string> read_state_sharding(std::string_view name, std::string_view value,
                                                StateSharding& sharding);
 /// "zero", "shard", …
@@ -70,7 +70,7 @@ std::span<const std::string_view> state_sharding_parts();
 /// Reads what str() writes. InputError with what is allowed.
 StateSharding parse_state_sharding(std::string_view text);
 
-/// Parts that do not belong together; nothing where all is well.
+/// Names parts that contradict each other; nothing where none do.
 std::optional<std::string> contradiction(const StateSharding& sharding);
 
 /// Why a plan with this pipeline can't divide state, as "zero1 …". The pipeline must be legal.

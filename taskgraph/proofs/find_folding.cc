@@ -287,7 +287,7 @@ class FoldingFinder {
     return f;
   }
 
-  // Devices that others stand for.
+  // Whether all devices have the facts of the devices that stand for them.
   [[nodiscard]] bool have_facts_of_first(const FoldedCopies& copies) const {
     for (std::size_t d = 0; d < facts_.size(); ++d) {
       if (facts_[d] != facts_[copies.first_of(DeviceId(d)).index()]) return false;

@@ -149,7 +149,7 @@ CommunicationPlan FoldedCopies::of(const CommunicationPlan& plan,
   return f;
 }
 
-// The root, or what else comes first, stays there; of the others one for each class.
+// The root, or whatever device comes first, stays first; of the other devices one stays for each class.
 void FoldedCopies::append_group(std::span<const DeviceId> group, std::vector<DeviceId>& out) const {
   out.push_back(first_of(group.front()));
   const auto begin = static_cast<std::ptrdiff_t>(out.size());

@@ -25,9 +25,9 @@ class FoldedCopies {
     return DeviceId(first_lane_[device.index()].index());
   }
 
-  /// `class_of`: of its exchanges, pass after pass.
+  /// `class_of`: the classes of its exchanges, pass after pass.
   [[nodiscard]] BoundOperator of(const BoundOperator& b, std::span<const std::int32_t> class_of) const;
-  /// `class_of`: of its tasks.
+  /// `class_of`: the classes of its tasks.
   [[nodiscard]] CommunicationPlan of(const CommunicationPlan& plan,
                                      std::span<const std::int32_t> class_of) const;
   [[nodiscard]] OwnedUpdates of(const OwnedUpdates& updates) const;

@@ -41,7 +41,7 @@ class LaneColours {
     before_ = of_task_;
   }
 
-  // False where the devices fall into more classes than that.
+  // Returns false where the devices fall into more than `most` classes.
   bool refine(std::span<const std::vector<std::size_t>> orders, std::span<const DeviceId> working,
               std::size_t most) {
     for (std::size_t classes = 0;;) {
@@ -263,7 +263,7 @@ class LaneClassProof {
     }
   }
 
-  // So are the classes' first tasks, so none comes twice.
+  // Whether the first tasks of these classes are in order, too, so that none comes twice.
   [[nodiscard]] bool is_in_order(std::size_t p,
                                  std::span<const std::pair<std::int32_t, Nanoseconds>> on_lane) const {
     const auto key = [&](std::int32_t c) {
@@ -275,12 +275,12 @@ class LaneClassProof {
     return true;
   }
 
-  // As sets: devices of a class are awaited by tasks of the same classes, and wait for such.
+  // Whether devices of a class are awaited by, and wait for, tasks of the same classes, taken as sets.
   bool devices_are_alike(std::size_t p, Members members) {
     return same_tasks(p, members, &TaskPattern::Task::before) &&
            same_tasks(p, members, &TaskPattern::Task::after);
   }
-  // Of every class of devices, all or none are in the lists of a class of tasks.
+  // Whether the lists of every class of tasks have all devices of a class or none.
   bool same_tasks(std::size_t p, Members members, std::span<const DeviceId> TaskPattern::Task::*list) {
     for (const std::vector<std::size_t>& of_class : members) {
       ++listed_now_;
@@ -319,7 +319,7 @@ std::vector<std::int32_t> numbered(std::span<const LaneColour> colours) {
   return numbers;
 }
 
-// Of a pattern's tasks by their keys.
+// Orders each pattern's tasks by their keys.
 std::vector<std::vector<std::size_t>> orders_of(std::span<const TaskPattern> patterns) {
   std::vector<std::vector<std::size_t>> orders;
   for (const TaskPattern& pattern : patterns) {

@@ -65,7 +65,7 @@ class MakespanBounder {
     return kinds;
   }
 
-  // A device passes as many barriers without knowing how many microbatches there are.
+  // Returns how many barriers a device passes before the number of microbatches makes a difference.
   [[nodiscard]] std::size_t shared_barriers(std::size_t d) const {
     const auto few = between_barriers(few_.few_order, d), many = between_barriers(few_.many_order, d);
     std::size_t i = 0;
@@ -76,7 +76,7 @@ class MakespanBounder {
     return i;
   }
 
-  // The first moment when a device has passed these.
+  // Returns the first moment when some device has passed its shared barriers.
   [[nodiscard]] Nanoseconds end_of_shared_part() const {
     Nanoseconds end = timeline_.makespan;
     for (const std::size_t d : devices_) {
@@ -102,8 +102,8 @@ class MakespanBounder {
     return times;
   }
 
-  // From the barrier before the steps to their own, by tasks on the paths between them: the longest path, or
-  // the lane that they hold longest.
+  // Returns the least time from the barrier before the steps to their own, by tasks on the paths between
+  // them: the longest path, or the longest time that these hold a lane.
   Nanoseconds least_time(std::size_t d, std::size_t barrier, std::span<const PipelineStep> steps) {
     stop_if_late();
     const TaskId from = few_.barriers[d][barrier - 1], to = few_.barriers[d][barrier];
@@ -194,9 +194,9 @@ class MakespanBounder {
   const TaskDag& dag_;
   const Timeline& timeline_;
   std::vector<std::size_t> devices_;
-  // Of a step: the first task of its microbatch, when it may begin and must have ended, its tasks; by task of
-  // the microbatch how many it waits for, and the longest path to where it begins; by lane how long it is
-  // held.
+  // The following describe one step: the first task of its microbatch, when it may begin and must have ended,
+  // and its tasks; by task of the microbatch how many it waits for, and the longest path to where it begins;
+  // by lane how long it is held.
   std::size_t first_ = 0;
   Nanoseconds begin_ = 0, end_ = 0;
   std::vector<std::size_t> window_;

@@ -186,7 +186,7 @@ class SteadyStateFinder {
   [[nodiscard]] static std::vector<std::size_t> begins_of(const PipelineOrder& order, std::size_t device) {
     return begins_between_barriers(steps_of(order, device), order.together);
   }
-  // Barriers that the device reaches before.
+  // Returns the number of barriers that the device reaches before this time.
   [[nodiscard]] std::ptrdiff_t reached(std::size_t device, Nanoseconds time) const {
     return std::ranges::lower_bound(barriers_[device], time) - barriers_[device].begin();
   }
@@ -254,7 +254,7 @@ class SteadyStateFinder {
     return same_lanes(w);
   }
 
-  // The latest that the steps allow: what is not steady by then has not been before.
+  // Looks for the latest window that the steps allow: what is not steady by then has not been before.
   [[nodiscard]] std::optional<SteadyState> one_window(std::int32_t period) const {
     const std::int32_t repeats = added_ / period;
     for (std::int32_t last = few_ - 1; last > period; --last) {
@@ -313,8 +313,8 @@ class SteadyStateFinder {
   bool barriers_decide_ = false;                                    // by their keys, what is taken first
 };
 
-// After so many blocks of microbatches the loss begins at the same distances again, in the middle of the
-// iteration, where the pipeline neither fills nor drains; 0 where that is not to be seen.
+// Returns after how many blocks of microbatches the loss begins at the same distances again, in the middle of
+// the iteration, where the pipeline neither fills nor drains; 0 where there is no such number.
 std::int32_t rhythm_of_loss(const ExpandedStrategy& expanded, const Timeline& timeline) {
   const OperatorId loss(expanded.contents().graph().operators().size() - 1);
   const std::int32_t every = expanded.block().microbatches;
@@ -426,7 +426,7 @@ std::int32_t most_at_hand(const PipelineOrder& order, std::int32_t microbatches)
 
 constexpr std::int32_t kPeriods = 12;  // of these units, is divided by all periods that are looked for
 
-// Of which every number of microbatches is a multiple, but for what the plan's number leaves over.
+// Returns the unit of microbatches: few microbatches differ from the plan's number by a multiple of it.
 std::int32_t unit_of_microbatches(const PlanContents& contents, std::size_t groups) {
   const auto& pipeline = contents.options().pipeline;
   const bool in_rounds =
@@ -436,7 +436,7 @@ std::int32_t unit_of_microbatches(const PlanContents& contents, std::size_t grou
   return together > 0 ? together : static_cast<std::int32_t>(groups);
 }
 
-// The least number from n on that is as many below `all` as a multiple of the divisor.
+// Returns the least number from n on that differs from `all` by a multiple of the divisor.
 std::int32_t at_least(std::int32_t n, std::int32_t all, std::int32_t divisor) {
   return n + (all - n) % divisor;
 }
@@ -452,9 +452,9 @@ std::int32_t few_microbatches_from(std::int32_t n, const PlanContents& contents,
 
 std::vector<std::int32_t> few_microbatches(const PlanContents& contents, const BoundStrategy& strategy) {
   constexpr std::int32_t kMore = 4;
-  // Most plans are steady when their devices have filled up and worked off as many, those that do not put
-  // weights off already as soon as they have filled up. Where not, more may help, or a period of several: it
-  // must divide what is left out.
+  // Most plans are steady when their devices have filled up and worked off as many; plans that do not put off
+  // weight gradients, as soon as devices have filled up. Otherwise more microbatches may help, or a period of
+  // several, which must divide the number that is left out.
   const std::int32_t all = contents.options().microbatches;
   if (all < 2 * kMore) return {};
   const PipelineOrder order = contents.order_of(strategy, all);

@@ -45,12 +45,12 @@ struct FewMicrobatches {
   std::int32_t rhythm = 0;  ///< a period to look for beside the usual ones; 0: none
 };
 
-/// Of a strategy that was expanded with few microbatches, where there are `many`.
+/// Describes a simulation of a strategy that was expanded with few microbatches, to derive that of `many`.
 FewMicrobatches few_microbatches_of(const ExpandedStrategy& expanded, const Timeline& timeline,
                                     std::int32_t many);
 
-/// A device of each group and course of barriers: others of the group that reach theirs at the same times are
-/// like it.
+/// Returns one device of each group and course of barriers: other devices of the group whose barriers end at
+/// the same times are like it.
 std::vector<std::size_t> devices_unlike_others(const FewMicrobatches& few);
 
 /// Derives the timeline of all the plan's microbatches from that of a strategy expanded with few. Nothing
@@ -73,8 +73,8 @@ std::vector<std::size_t> devices_unlike_others(const FewMicrobatches& few);
 /// of few does. With two windows, condition 1 holds in the first for forward tasks, while no others are
 /// popped. In the second it holds, in falling order, for the other tasks, when all forward tasks have ended.
 std::optional<SteadyState> find_steady_state(const ExpandedStrategy& few, const Timeline& timeline);
-/// The steady part of a schedule that changes weights while microbatches are under way, and so has no end. It
-/// is proven from the timeline of the microbatches that were built. Counts blocks of microbatches.
+/// Finds the steady part of a schedule that changes weights while microbatches are under way, and so has no
+/// end. The proof is from the timeline of the microbatches that were built. Counts blocks of microbatches.
 std::optional<SteadyWindow> find_steady_stream(const ExpandedStrategy& few, const Timeline& timeline);
 /// The same for any graph of this kind.
 std::optional<SteadyState> find_steady_state(FewMicrobatches few);
@@ -86,9 +86,9 @@ std::vector<std::int32_t> stream_lengths(const PlanContents& contents, const Bou
 /// Numbers of microbatches to try, ascending. None where simulating all of the plan's microbatches costs
 /// about as much.
 std::vector<std::int32_t> few_microbatches(const PlanContents& contents, const BoundStrategy& strategy);
-/// A number of microbatches, more than were built, that may prove what few_microbatches() did not: the loss
-/// begins again and again after as many different times as these numbers do not allow for. 0 where it does
-/// not, or where simulating all of the plan's microbatches costs about as much.
+/// Returns a number of microbatches, more than were built, that may prove what few_microbatches() did not:
+/// one that fits the period in which times between starts of the loss repeat, where those numbers do not. 0
+/// where there is no such period, or where simulating all of the plan's microbatches costs about as much.
 std::int32_t few_microbatches_in_rhythm(const ExpandedStrategy& few, const Timeline& timeline);
 /// The least number of microbatches from n on that may be simulated instead of the plan's own.
 std::int32_t few_microbatches_from(std::int32_t n, const PlanContents& contents,

@@ -17,9 +17,9 @@ namespace {
 
 // What the variants differ in.
 struct ZeroBubbleVariant {
-  std::vector<std::int32_t> ahead;  // by device: microbatches that may be forward beyond the one that is next
-                                    // to come back
-  std::vector<std::int32_t> late;   // by device: microbatches that may wait for their weight gradients
+  // By device: microbatches that may be forward beyond the one that is next to come back.
+  std::vector<std::int32_t> ahead;
+  std::vector<std::int32_t> late;  // by device: microbatches that may wait for their weight gradients
   bool in_turn = false;  // forward after backward where both are possible; else backward comes first
   bool patient = false;  // no step begins that would make another wait that is on its way
   auto operator<=>(const ZeroBubbleVariant&) const = default;
@@ -43,7 +43,7 @@ class ZeroBubbleBuilder {
     run();
   }
 
-  // What is to be small: the longest span of a device, then the end of all.
+  // The cost, which is to be small, is the longest span of a device, then the end of all.
   [[nodiscard]] std::pair<Time, Time> cost() const {
     Time span = 0, end = 0;
     for (const Device& device : devices_) {

@@ -135,8 +135,8 @@ std::int64_t makespan(const PipelineSchedule& schedule) {
   return std::ranges::max(free);
 }
 
-// As many microbatches as devices, one unit after the other: what is left free at the end of one is filled
-// by the next (section 3.2 of the paper).
+// Runs units of as many microbatches as devices one after the other: the next fills what one leaves free at
+// its end (section 3.2 of the paper).
 PipelineSchedule units_in_turn(const PipelineShape& shape) {
   PipelineSchedule all(static_cast<std::size_t>(shape.devices));
   for (std::int32_t first = 0; first < shape.microbatches; first += shape.devices) {
@@ -153,7 +153,7 @@ PipelineSchedule units_in_turn(const PipelineShape& shape) {
   return all;
 }
 
-// Beyond as many microbatches as devices, what takes less time.
+// With more microbatches than devices, takes the schedule that ends first.
 PipelineSchedule build_chimera(const PipelineShape& shape) {
   PipelineSchedule at_once = ChimeraBuilder(shape).build();
   if (shape.microbatches <= shape.devices) return at_once;

@@ -40,7 +40,7 @@ PipelineSchedule build_interleaved(const PipelineShape& shape) {
   return interleaved_in_groups(shape, shape.devices);
 }
 
-// Of fewer microbatches than devices, the first would not be back in time for the next chunk.
+// In groups of fewer microbatches than devices, the first would not be back in time for the next chunk.
 std::string refuse_groups(const PipelineShape& shape) {
   if (shape.number < shape.devices || shape.number > shape.microbatches)
     return fmt::format(

@@ -18,7 +18,7 @@ struct PipelineStep {
   std::int32_t stage = 0;
   /// Whether the step runs beside the one before it in the device's list: neither waits for the other. Both
   /// begin when what comes in for both is there; the next step, and what is sent to other devices, waits for
-  /// both. Backward beside forward of another stage or microbatch.
+  /// both. One is a backward step, the other a forward step of another stage or microbatch.
   bool beside = false;
   bool operator==(const PipelineStep&) const = default;
 };
@@ -70,8 +70,8 @@ struct ScheduleKind {
   ScheduleNumber number = {};
   WeightChange weights = WeightChange::AfterIteration;
   /// For schedules that change weights while microbatches are under way: the number of changes by which the
-  /// weights lag that a stage uses for a microbatch, forward and backward. See WeightVersions. `replicas`: by
-  /// stage.
+  /// weights that a stage uses for a microbatch, forward and backward, lag behind. See WeightVersions.
+  /// `replicas`: by stage.
   std::int32_t (*versions_behind)(std::span<const std::int32_t> replicas, std::int32_t stage) = nullptr;
   /// Whether microbatches with odd numbers go through the devices in the opposite direction. For them the
   /// first stage's devices run the last stage, and so on, with weights of their own.
@@ -91,15 +91,15 @@ struct ScheduleKind {
   }
 };
 
-/// All, in the order of the help.
+/// Returns all kinds, in the order of the help.
 std::span<const ScheduleKind> schedule_kinds();
 /// The kind of a schedule written as NAME or NAME:NUMBER, and that number, 0 where it takes none. InputError
 /// with the allowed names, or when a number is missing, is not taken, or is no whole number from 1.
 const ScheduleKind& schedule_kind(std::string_view written);
 std::int32_t schedule_number(std::string_view written);
 
-/// The device that has a stage, where so many devices have the stages in turn: of three, the devices 0, 1, 2,
-/// 0, 1, … have the stages 0, 1, 2, 3, 4, …; in a V the devices 0, 1, 2, 2, 1, 0 have them.
+/// Returns the device that has a stage, where this number of devices have the stages in turn: of three, the
+/// devices 0, 1, 2, 0, 1, … have the stages 0, 1, 2, 3, 4, …; in a V the devices 0, 1, 2, 2, 1, 0 have them.
 constexpr std::int64_t device_of_stage(std::int64_t stage, std::int64_t devices, bool in_v) {
   const bool back = in_v && stage / devices % 2 == 1;
   return back ? devices - 1 - stage % devices : stage % devices;

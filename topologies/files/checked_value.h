@@ -7,7 +7,8 @@
 
 namespace pipesim {
 
-/// `figure`, which was read at `place`; InputError there unless `fault` (topologies/checks.h) is empty.
+/// Returns `figure`, which was read at `place`. InputError there unless `fault` (topologies/checks.h) is
+/// empty.
 template <class Figure>
 Figure checked(const JsonValue& place, Figure figure, const std::string& fault) {
   if (!fault.empty()) place.fail(fault);

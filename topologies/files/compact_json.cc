@@ -60,7 +60,7 @@ std::string file_text(const Json& json) {
   return text + "\n}\n";
 }
 
-// Without what a reader assumes.
+// Leaves out what a reader assumes.
 Json short_kind(const DeviceKind& kind) {
   Json json, peak = Json::object();
   for (const auto& [type, rate] : kind.peak) peak[std::string(name_of(type))] = to_text(rate);
@@ -375,7 +375,7 @@ class NodesForm {
   std::span<const Link> rest_;              // links of no node
 };
 
-// What add_levels makes, if it is that; checked by reading it.
+// Writes levels if the topology is what add_levels makes of them; checked by reading it.
 std::optional<std::string> levels_form(const TopologyParts& parts) {
   const std::size_t nodes = parts.nodes.size(), devices = parts.devices.size();
   if (parts.kinds.size() != 1 || parts.links.size() < devices || devices % nodes != 0) return std::nullopt;

@@ -6,7 +6,7 @@
 
 namespace pipesim {
 
-/// As topology files have it: parts that take nothing are left out.
+/// These write parts as topology files have them, without those that take nothing.
 nlohmann::ordered_json overhead_json(const MemoryOverhead& overhead);
 nlohmann::ordered_json fused_attention_json(const FusedAttention& fused);
 nlohmann::ordered_json collectives_json(const CollectiveTraits& traits);

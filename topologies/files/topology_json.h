@@ -7,7 +7,7 @@
 
 namespace pipesim {
 
-/// Reads a topology that a person wrote or to_json() made; docs/files.md tells the form. `source` is
+/// Reads a topology that a person wrote or to_json() made; docs/files.md describes the form. `source` is
 /// the file's name, for messages. InputError `FILE: /json/pointer: what was found, what is allowed`.
 Topology parse_topology(std::string_view text, const std::string& source);
 

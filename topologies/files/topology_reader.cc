@@ -194,7 +194,7 @@ void TopologyReader::read_node_copies(const JsonValue& group, const JsonValue& b
   }
 }
 
-// As in presets: a single node need not be told from others.
+// Devices of a single node get no prefix, as in presets.
 std::string TopologyReader::usual_prefix(const std::string& node) const {
   return one_node_ ? "" : node + ".";
 }
@@ -299,7 +299,7 @@ void TopologyReader::read_links(const JsonValue& list, const Scope& scope) {
   }
 }
 
-// Not within one another: a short file could ask for endless work.
+// Repeated links can't be nested: a short file could ask for endless work.
 void TopologyReader::read_repeated_links(const JsonValue& value, const Scope& scope) {
   value.allow_only({"count", "links"});
   const std::int64_t count = value.at("count").integer(1, max_links);

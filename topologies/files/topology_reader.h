@@ -80,8 +80,9 @@ class TopologyReader {
   std::unordered_map<std::string, DraftVertex> core_;  ///< switches that links of nodes may name
   std::vector<Named> in_order_;                        ///< the vertices, as they were added
   std::vector<NodeNic> nics_;
-  /// Vertices of a single node have names without it; with it they are known as well, so that links which
-  /// are written for several nodes hold for one. So many are the node's.
+  /// With a single node, its vertices are named without the node's name, but are known with it as well, so
+  /// that links which are written for several nodes hold for one. The core switches and the node's vertices
+  /// are the first `of_only_node_`.
   bool one_node_ = false;
   std::size_t of_only_node_ = 0;
 };

@@ -19,13 +19,13 @@ using Kind = NetworkOptions::Kind;
 // Two levels of such switches, as many ports down as up, join 64 leaves of 32 NICs each: Quantum-2, of which
 // NVIDIA's reference architecture of the DGX SuperPOD (B200) builds rails of 32 nodes, two levels up to 256.
 constexpr std::int64_t kPorts = 64;
-// Of a link between switches: 130 ns a switch (NVIDIA, InfiniBand Quantum, port to port), the rest for some
-// 30 m of fibre. An estimate; what a NIC costs is in its own link.
+// The latency of a link between switches is 130 ns a switch (NVIDIA, InfiniBand Quantum, port to port) and
+// the rest for some 30 m of fibre. It is an estimate; what a NIC costs is in its own link.
 constexpr Seconds kBetweenSwitches{0.3e-6};
 
 std::int64_t divided_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-// With the nodes that switches of kPorts take where options do not say them.
+// Adds the numbers of nodes that switches of kPorts take, where options do not say them.
 NetworkOptions completed(NetworkOptions options, const NetworkNodes& nodes) {
   const std::int64_t on_a_leaf =
       options.kind == Kind::Rail ? divided_up(nodes.nics, nodes.rails) : nodes.nics;

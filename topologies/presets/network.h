@@ -20,8 +20,8 @@ struct NetworkOptions {
   Kind kind = Kind::Ideal;
   std::int64_t leaf = 0;             ///< nodes of a group; 0: as many as switches of 64 ports take
   std::int64_t pod = 0;              ///< nodes below the same spines, a multiple of leaf; 0: so, too
-  double oversubscription = 1;       ///< bandwidth of a leaf's NICs by that of its way to the spines
-  double core_oversubscription = 1;  ///< bandwidth from a pod's leaves to its spines by that on to the core
+  double oversubscription = 1;       ///< bandwidth of a leaf's NICs divided by that of its way to the spines
+  double core_oversubscription = 1;  ///< leaf-to-spine bandwidth of a pod divided by that to the core
   bool operator==(const NetworkOptions&) const = default;
 };
 
@@ -44,7 +44,7 @@ class Network {
   /// NIC i of the node is on switch i modulo their number.
   [[nodiscard]] const std::vector<DraftVertex>& switches_of(std::int64_t node) const;
 
-  /// Each way up has the bandwidth of what is below it by the oversubscription.
+  /// Gives each way up the bandwidth of what is below it, divided by the oversubscription.
   void link_switches();
 
  private:

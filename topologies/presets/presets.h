@@ -28,8 +28,8 @@ struct TopologyPreset {
 /// All presets, in the order to list them.
 std::span<const TopologyPreset> topology_presets();
 
-/// `nodes` boxes of the preset over a network. Its name is the preset's, followed by ":N" when N is not the
-/// default and by the options that are not. InputError unless 1 ≤ nodes, there are at most max_devices
+/// Makes `nodes` boxes of the preset over a network. The name is the preset's, then ":N" when N is not the
+/// default, then the options that are not. InputError unless 1 ≤ nodes, there are at most max_devices
 /// devices, nodes may have so few GPUs, and the network suits them.
 Topology preset_topology(const TopologyPreset& preset, std::int64_t nodes, const PresetOptions& options = {});
 

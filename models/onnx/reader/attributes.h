@@ -8,7 +8,7 @@
 
 namespace pipesim {
 
-/// Attributes of a node, with what they are where the node does not say.
+/// Return an attribute of a node. Where the node does not have it, they return nullptr or `fallback`.
 const onnx::AttributeProto* find_attribute(const onnx::NodeProto& node, const std::string& name);
 std::int64_t integer_attribute(const onnx::NodeProto& node, const std::string& name, std::int64_t fallback);
 double real_attribute(const onnx::NodeProto& node, const std::string& name, double fallback);

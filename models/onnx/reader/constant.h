@@ -32,7 +32,8 @@ struct OnnxConstant {
 /// Elements of a shape; nothing where there are more than 2⁶², or where a dim is negative.
 std::optional<std::int64_t> onnx_elements(const OnnxShape& shape);
 
-/// A dim from 0 to below the rank, of one that may be counted from the end; nothing for others.
+/// Returns the dim, which may be counted from the end, as a number from 0 to below the rank; nothing for
+/// others.
 std::optional<std::size_t> onnx_axis(std::int64_t axis, std::size_t rank);
 /// The shape that Reshape, Squeeze (of all dims of length 1 without axes), Unsqueeze and Flatten give.
 /// Nothing where the request does not fit.
@@ -45,8 +46,8 @@ std::optional<OnnxShape> flattened_shape(const OnnxShape& own, std::int64_t axis
 bool is_floating_type(int type);  ///< of an onnx::TensorProto::DataType
 bool is_integer_type(int type);   ///< booleans, too
 
-/// Nothing where the values are not in the file: they are weights, or lie in a file of their own, or are
-/// texts or complex numbers. InputError where there are fewer values than the shape says, or more.
+/// Returns nothing where the values are not in the file: they are weights, or lie in a file of their own, or
+/// are texts or complex numbers. InputError where there are fewer values than the shape says, or more.
 std::optional<OnnxConstant> constant_of(const onnx::TensorProto& tensor);
 
 /// For shape inference, which reads integers and floats.
@@ -54,10 +55,10 @@ onnx::TensorProto tensor_of(const OnnxConstant& constant);
 
 OnnxConstant integer_constant(OnnxShape shape, std::vector<std::int64_t> values);
 
-/// What is added to scores: 0 where a key does not come after its query, very negative or −∞ elsewhere. Of
-/// the last two dims, which are equal; others have length 1.
+/// Whether it is what is added to scores: 0 where a key does not come after its query, very negative or −∞
+/// elsewhere. Its last two dims are equal; others have length 1.
 bool is_causal_mask(const OnnxConstant& constant);
-/// The same as a mask that is 1 there and 0 elsewhere.
+/// The same for a mask that is 1 there and 0 elsewhere.
 bool is_triangle_of_ones(const OnnxConstant& constant);
 
 }  // namespace pipesim

@@ -53,7 +53,7 @@ class OnnxNode {
   [[nodiscard]] bool has(std::size_t i) const {
     return i < inputs_.size() && inputs_[i].form != OnnxForm::None;
   }
-  /// The input; one of form None where the node has no such.
+  /// Returns the input, or one of form None where the node does not have it.
   [[nodiscard]] const OnnxValue& in(std::size_t i) const;
   [[nodiscard]] bool is_weight(std::size_t i) const { return in(i).form == OnnxForm::Weight; }
   [[nodiscard]] std::size_t rank(std::size_t i = 0) const { return in(i).shape.size(); }
@@ -66,9 +66,9 @@ class OnnxNode {
 
   /// The only element of a constant.
   [[nodiscard]] std::optional<double> number(std::size_t i) const;
-  /// All of a constant of integers.
+  /// All elements of a constant of integers.
   [[nodiscard]] std::optional<std::vector<std::int64_t>> values(std::size_t i) const;
-  /// From an input or, in older files, from an attribute; nothing where neither says.
+  /// Reads a list from an input or, in older files, from an attribute; nothing where neither has it.
   [[nodiscard]] std::optional<std::vector<std::int64_t>> list(std::size_t i, const std::string& name) const;
   /// A dim from 0 to below the rank; nothing for others.
   static std::optional<std::int64_t> axis(std::int64_t given, std::size_t rank);
@@ -88,8 +88,9 @@ class OnnxNode {
                   const std::vector<std::string>& weights = {});
   std::vector<OnnxValue> write_all(const std::string& kind, const std::vector<OnnxValue>& inputs,
                                    const Attributes& attributes, const std::string& part = {});
-  /// An operator on one tensor whose result has its shape; `last_dim`: along which it computes, else of each
-  /// element alone. A transpose or reshape before it comes behind it, as far as it does not matter.
+  /// Writes an operator on one tensor whose result has its shape. It computes along the last dim if
+  /// `last_dim`, else on each element alone. A transpose or reshape before it moves behind it, where the
+  /// order does not matter.
   OnnxValue each(const std::string& kind, const OnnxValue& x, const Attributes& attributes = {},
                  const std::string& part = {}, bool last_dim = false,
                  const std::vector<std::string>& weights = {});
@@ -110,7 +111,7 @@ class OnnxNode {
                                  const std::vector<std::int64_t>& sizes, const std::string& part = {});
   OnnxValue reduced(const OnnxValue& x, const std::vector<std::int64_t>& axes, const std::string& mode,
                     bool keep, const std::string& part = {});
-  /// Of two tensors, either of which may be stretched.
+  /// Writes an operator of two tensors, either of which may be stretched.
   OnnxValue binary(const std::string& kind, const OnnxValue& x, const OnnxValue& y,
                    const std::string& part = {});
   /// An einsum of one or two tensors, whose dims of length 1 may be stretched.

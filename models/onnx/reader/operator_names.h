@@ -7,7 +7,7 @@
 
 namespace pipesim {
 
-/// The path of a module, of the name that an exporter gave to a node: "layer1.0.conv1" of
+/// Returns the path of a module from the name that an exporter gave to a node: "layer1.0.conv1" from
 /// "/layer1/layer1.0/conv1/Conv". Without one, "".
 std::string module_path(const std::string& node_name);
 

@@ -7,8 +7,8 @@
 
 namespace pipesim {
 
-/// Writes a node of the standard domain as operators, and gives its results. False where it can't be said:
-/// the node is opaque then, and operators that it wrote are left out.
+/// Writes a node of the standard domain as operators, and gives its results. Returns false where that is not
+/// possible: the node is opaque then, and operators that it wrote are left out.
 using OnnxRule = bool (*)(OnnxNode&);
 using OnnxRules = std::unordered_map<std::string, OnnxRule>;
 
@@ -19,7 +19,7 @@ OnnxRules image_rules();      ///< convolutions, pools, resizing
 OnnxRules norm_rules();       ///< norms, softmax
 OnnxRules reduction_rules();  ///< sums over dims, losses
 
-/// Of all families, by operator.
+/// Returns the rules of all families, by operator.
 const OnnxRules& onnx_rules();
 
 }  // namespace pipesim

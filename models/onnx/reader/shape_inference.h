@@ -18,7 +18,7 @@ struct OnnxType {
   [[nodiscard]] bool complete() const;  ///< all dims known
 };
 
-/// Of another kind than a tensor (a sequence, a map): nothing.
+/// Returns nothing for kinds other than tensors (a sequence, a map).
 std::optional<OnnxType> onnx_type(const onnx::TypeProto& type);
 
 /// An input of a node, as shape inference sees it.

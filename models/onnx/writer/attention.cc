@@ -115,9 +115,9 @@ std::string alibi_bias(OnnxOperator& o, const OnnxAttentionDims& dims) {
   });
 }
 
-/// The learned bias of a distance: near ones have one each, others share one the more, the farther they are
-/// (Raffel et al., 2020, section 2.1, and their code). Where keys after the query are seen, they have the
-/// upper half.
+/// Returns the bucket of a distance: near distances have one each; the farther distances are, the more of
+/// them share one (Raffel et al., 2020, section 2.1, and their code). Where keys after the query are seen,
+/// they have the upper half.
 std::int64_t relative_bucket(std::int64_t ahead, std::int64_t buckets, std::int64_t farthest, bool causal) {
   // Where a bucket begins at a whole distance, the logarithms' rounding must not decide.
   constexpr double rounding = 1e-9;

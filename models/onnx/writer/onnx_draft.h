@@ -28,7 +28,7 @@ class OnnxDraft {
   void add_own(const std::string& name, const std::string& kind, const std::vector<std::string>& inputs,
                const std::vector<std::string>& results, const Attributes& attributes);
   [[nodiscard]] int nodes() const { return graph_.node_size(); }
-  /// Calls `value`, which a node from `first` on makes, `tensor`, and that node `name` unless it is "".
+  /// Renames `value`, made by a node from `first` on, to `tensor`, and that node to `name` unless that is "".
   void rename(int first, const std::string& value, const std::string& tensor, const std::string& name);
 
   /// Constants that stand in the file, one for each content.
@@ -37,11 +37,11 @@ class OnnxDraft {
   std::string number(double value, DataType type);
   /// A tensor whose elements are all the same, made by a node.
   std::string filled(const std::vector<std::int64_t>& shape, double value, DataType type);
-  /// What `make` adds under the prefix "shared/KEY", at the first call with this key.
+  /// Returns what `make` added under the prefix "shared/KEY" at the first call with this key.
   std::string shared(const std::string& key,
                      const std::function<std::string(const std::string& prefix)>& make);
 
-  /// With all results of `model`, serialised.
+  /// Returns the file with all results of `model`, serialised.
   [[nodiscard]] std::string finish(const OperatorGraph& model);
 
  private:

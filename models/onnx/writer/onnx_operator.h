@@ -28,7 +28,7 @@ class OnnxOperator {
   [[nodiscard]] const OnnxDims& weight_shape(std::size_t i) const { return weights_[i]->shape; }
   [[nodiscard]] const OnnxDims& result_shape(std::size_t i = 0) const { return results_[i]->shape; }
   [[nodiscard]] std::size_t results() const { return results_.size(); }
-  /// In which it computes: that of its first input, or of its result where that is an index.
+  /// The type in which it computes: that of its first input, or of its result where the input is an index.
   [[nodiscard]] DataType type() const;
 
   // Attributes, with the kind's defaults.
@@ -38,7 +38,7 @@ class OnnxOperator {
   [[nodiscard]] std::string word(const std::string& attribute) const;
   [[nodiscard]] OnnxDims list(const std::string& attribute) const;
 
-  /// Adds a node; its result.
+  /// Adds a node and returns its result.
   std::string add(const std::string& type, const std::vector<std::string>& values,
                   const Attributes& attributes = {});
   std::vector<std::string> add_several(const std::string& type, const std::vector<std::string>& values,
@@ -54,7 +54,7 @@ class OnnxOperator {
   /// `function`: a word of the attribute "activation".
   std::string activation(const std::string& value, const std::string& function);
 
-  /// `value`, which must be made by a node of this operator or is copied by one, is its result `i`.
+  /// Makes `value` its result `i`. If no node of this operator makes the value, a node copies it.
   void give(const std::string& value, std::size_t i = 0);
   /// The same behind the function that its attribute "activation" names.
   void give_activated(const std::string& value) { give(activation(value, word("activation"))); }
@@ -68,7 +68,7 @@ class OnnxOperator {
   int first_node_;
 };
 
-/// Of the dims [begin, end).
+/// Multiplies the dims [begin, end).
 inline std::int64_t product_of_dims(const OnnxDims& dims, std::size_t begin, std::size_t end) {
   std::int64_t product = 1;
   for (std::size_t i = begin; i < end; ++i) product *= dims[i];

@@ -211,7 +211,7 @@ bool write_pow(OnnxNode& node) {
   return true;
 }
 
-/// Of any number of tensors: Sum, Mean, Max, Min.
+/// Writes operators of any number of tensors: Sum, Mean, Max, Min.
 bool write_variadic(OnnxNode& node) {
   if (write_sum_of_losses(node)) return true;
   const char* kind = node.op() == "Max" ? "maximum" : node.op() == "Min" ? "minimum" : "add";
@@ -231,7 +231,7 @@ bool is_fill(const OnnxValue& value) {
   return true;
 }
 
-/// Scores where a mask that comes in says so, and very little elsewhere.
+/// Writes scores where a mask that comes in says so, and very negative numbers elsewhere.
 bool write_where(OnnxNode& node) {
   const OnnxForm form = node.in(0).form;
   if (form != OnnxForm::Constant && form != OnnxForm::Data) return false;
@@ -240,7 +240,7 @@ bool write_where(OnnxNode& node) {
     node.give(node.binary("add", node.in(kept), node.mask(node.in(0), kept == 2)));
     return true;
   }
-  // Of two tensors: each times a mask of ones and zeros.
+  // Two tensors are each multiplied by a mask of ones and zeros, and added.
   const OnnxValue seen = node.data(node.in(0).name + ".seen", node.in(0).shape, DataType::Float32);
   const OnnxValue yes = node.binary("mul", node.in(1), seen, "yes");
   const OnnxValue no = node.binary("mul", node.in(2), node.affine(seen, -1, 1, "other"), "no");
@@ -248,7 +248,7 @@ bool write_where(OnnxNode& node) {
   return true;
 }
 
-/// x times a triangle of ones.
+/// Writes x times a triangle of ones.
 bool write_triangle(OnnxNode& node) {
   const OnnxShape& shape = node.in(0).shape;
   if (shape.size() < 2) return false;

@@ -123,7 +123,7 @@ bool write_softmax(OnnxNode& node) {
   return true;
 }
 
-/// x divided by the root of the sum of its squares, or by the sum of its values.
+/// Writes x divided by the root of the sum of its squares, or by the sum of its absolute values.
 bool write_lp_normalization(OnnxNode& node) {
   const auto axis = OnnxNode::axis(node.integer("axis", -1), node.rank());
   if (!axis) return false;

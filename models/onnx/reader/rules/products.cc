@@ -5,7 +5,7 @@
 namespace pipesim {
 namespace {
 
-/// x times a weight of two dims, over the last dim of x.
+/// Writes x times a weight of two dims, over the last dim of x.
 OnnxValue write_linear(OnnxNode& node, const OnnxValue& x, std::size_t weight_place, bool by_rows,
                        const OnnxValue& bias) {
   const OnnxValue& weight = node.in(weight_place);
@@ -134,7 +134,7 @@ bool write_einsum(OnnxNode& node) {
   return true;
 }
 
-/// Of version 23: queries, keys and values as [b, heads, length, width], or three dims with the heads joined.
+/// Reads Attention from opset 23: queries, keys, values are [b, heads, length, width], or heads joined.
 bool write_attention(OnnxNode& node) {
   if (node.opset() < 23 || node.has(4) || node.has(5) || node.wanted(1) || node.wanted(2) || node.wanted(3))
     return false;

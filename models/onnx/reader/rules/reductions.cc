@@ -93,7 +93,7 @@ bool write_cross_entropy(OnnxNode& node, const OnnxValue& logits) {
 
 bool write_softmax_cross_entropy(OnnxNode& node) { return write_cross_entropy(node, node.in(0)); }
 
-/// Of a log softmax alone.
+/// Takes the loss only if its input is a log softmax.
 bool write_nll(OnnxNode& node) {
   if (node.in(0).form != OnnxForm::Tensor) return false;
   const ModelWriter& writer = node.writer();
