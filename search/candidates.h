@@ -32,11 +32,11 @@ using MeshAxes = std::vector<std::int32_t>;
 class CandidateSet {
  public:
   CandidateSet(const OperatorGraph& graph, const Topology& topology);
-  /// With these lists alone, each once.
+  /// Takes these lists alone, each once.
   CandidateSet(const OperatorGraph& graph, const Topology& topology, std::vector<DeviceList> lists);
-  /// On all devices, as a mesh with axes of these sizes, the last one fastest: copies and degrees are each 1
-  /// or the product of adjacent axes, in the order in which shards take the devices. InputError where the
-  /// mesh has another number of devices.
+  /// Takes configs on all devices, as a mesh with axes of these sizes, the last one fastest. Copies and
+  /// degrees are each 1 or the product of adjacent axes, in the order in which shards take the devices.
+  /// InputError where the mesh has another number of devices.
   CandidateSet(const OperatorGraph& graph, const Topology& topology, MeshAxes mesh);
 
   [[nodiscard]] const OperatorGraph& graph() const { return graph_; }
@@ -48,7 +48,7 @@ class CandidateSet {
   [[nodiscard]] std::size_t class_of(OperatorId op) const { return class_of_[op.index()]; }
   /// The i-th config, 0 ≤ i < size(op); distinct for distinct i.
   [[nodiscard]] ParallelConfig config(OperatorId op, std::size_t i) const;
-  /// Uniform over all configs of the operator.
+  /// Draws uniformly from all configs of the operator.
   [[nodiscard]] ParallelConfig random(OperatorId op, Rng& rng) const;
   /// The i-th config as a size of lists, a list and a split. Lists of one size are numbered from 0, and so
   /// are the splits for that size.

@@ -90,7 +90,7 @@ Evaluation Evaluator::judge_all() {
 
 namespace {
 
-// From when the microbatches of the second half, or the last quarter, began their way.
+// Returns the window in which the microbatches of the last half, or of the last quarter, began their way.
 SteadyWindow last_part(const ExpandedStrategy& expanded, const Timeline& timeline, std::int32_t part) {
   const std::int32_t every = expanded.block().microbatches, blocks = expanded.microbatches() / every;
   const auto begin = [&](std::int32_t block) {
@@ -198,7 +198,7 @@ std::optional<Evaluation> Evaluator::score_if_below(Nanoseconds limit, const Bou
   return score_as_it_is(limit, folded(strategy), tried);
 }
 
-// So many microbatches may tell the times of the others.
+// Returns numbers of microbatches that may prove the times of the others; folds devices for the first.
 std::vector<std::int32_t> Evaluator::fold_for_few(const BoundStrategy& strategy) {
   begin(strategy);
   std::vector<std::int32_t> tried = few_microbatches(contents_, strategy);
@@ -216,8 +216,8 @@ std::optional<Evaluation> Evaluator::score_as_it_is(Nanoseconds limit, const Bou
   return simulate_all(strategy, {.labels = labels_, .folding = folding_});
 }
 
-// Of a strategy of which few microbatches were simulated, and proved nothing. Simulates more of them where
-// they promise to tell.
+// Returns whether the time is found to be `limit` or more, after few microbatches were simulated and proved
+// nothing. Simulates more of them where they are likely to decide it.
 bool Evaluator::takes_longer(Nanoseconds limit, const BoundStrategy& strategy) {
   const LeastMakespan least = least_makespan(expanded_, timeline_);
   if (least.time >= limit || least.time <= least.of_steps) return least.time >= limit;

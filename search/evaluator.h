@@ -47,7 +47,7 @@ class Evaluator {
   /// InputError that names the tasks, see describe_deadlock(), when tasks wait for each other.
   Evaluation evaluate(const BoundStrategy& strategy);
   Evaluation evaluate(const Strategy& strategy) { return evaluate(contents_.bind(strategy)); }
-  /// The same with labels in task_graph(), for reports.
+  /// Does the same as evaluate(), with labels in task_graph(), for reports.
   Evaluation evaluate_labelled(const BoundStrategy& strategy);
 
   /// For a schedule that has no end: the peak memory of each device while the schedule goes on, as
@@ -59,24 +59,24 @@ class Evaluator {
   /// Forgets nothing.
   Evaluation score(const BoundStrategy& strategy);
   Evaluation score(const Strategy& strategy) { return score(contents_.bind(strategy)); }
-  /// The same, and the peak memory of each device: what peak_memory() gives for all tasks.
+  /// Does the same, and sets the peak memory of each device to what peak_memory() gives for all tasks.
   Evaluation score(const BoundStrategy& strategy, std::vector<DeviceMemory>& peaks);
-  /// The same; or nothing when the iteration is found to take at least as long as `limit`, which costs less
-  /// where no few microbatches prove the times of the others.
+  /// Returns the same, or nothing when the iteration is found to take `limit` or longer. That costs less than
+  /// a full score where few microbatches do not prove the times of the others.
   std::optional<Evaluation> score_below(Nanoseconds limit, const BoundStrategy& strategy,
                                         std::vector<DeviceMemory>& peaks);
-  /// The same as score() where few microbatches prove the times of the others; else nothing, and the time is
-  /// found to be no less than `at_least`.
+  /// Returns the same as score() where few microbatches prove the times of the others. Otherwise returns
+  /// nothing, and the time is found to be no less than `at_least`.
   std::optional<Evaluation> score_from_few(const BoundStrategy& strategy, std::vector<DeviceMemory>& peaks,
                                            Nanoseconds& at_least);
-  /// The same as score() with labels in task_graph(), for reports; part() is then what was simulated. For a
-  /// schedule that has no end it evaluates all.
+  /// Does the same as score() with labels in task_graph(), for reports. part() is then what was simulated. A
+  /// schedule that has no end is evaluated in full.
   Evaluation score_labelled(const BoundStrategy& strategy, std::vector<DeviceMemory>& peaks);
-  /// Scores what was scored last, by any of the methods above, with other prices, in a fraction of the time:
-  /// operators stay bound, ways to move data chosen, devices alike and tasks expanded, and only their times
-  /// change. Nothing where that can't be, since the plan would have other tasks or hold other lanes, or its
-  /// schedule has no end; nothing may be done with this evaluator then. See PlanContents::reprice(); the
-  /// former costs must still be there.
+  /// Scores what was scored last, by any of the methods above, with other prices, in a fraction of the time.
+  /// Operators stay bound, ways to move data chosen, devices alike and tasks expanded; only their times
+  /// change. Returns nothing where the plan would have other tasks or hold other lanes, or where its schedule
+  /// has no end; nothing may be done with this evaluator then. The former costs must still be there, see
+  /// PlanContents::reprice().
   std::optional<Evaluation> score_repriced(const CostModel& costs, std::vector<DeviceMemory>& peaks);
   /// What was simulated last, by evaluate_labelled() or score_labelled().
   [[nodiscard]] SimulatedPart part() const {
@@ -88,7 +88,7 @@ class Evaluator {
   /// See PlanContents.
   bool forget_plans(Bytes most) { return contents_.forget_plans(most); }
   bool forget(Bytes most) { return contents_.forget(most); }
-  /// What it remembers, and the task graph that it expanded last, take of memory, about.
+  /// Returns about how much memory all that it remembers and the task graph that it expanded last take.
   [[nodiscard]] Bytes bytes() const;
   /// Sets the pipeline and recompute of the plans that are scored from now on. Kept results stay.
   void set_pipeline(std::optional<Pipeline> pipeline, Recompute recompute);
@@ -96,8 +96,8 @@ class Evaluator {
   /// See ExpandedStrategy. Not valid after the next call of a method that scores.
   const ExpandedStrategy& expand_unordered(const BoundStrategy& strategy);
 
-  /// IncrementalEvaluator holds it while it evaluates in full, so that those of different threads may share
-  /// an evaluator. Forgetting is allowed only while none of them runs.
+  /// Each IncrementalEvaluator holds it while it evaluates in full, so that several of them, on different
+  /// threads, may share an evaluator. Forgetting is allowed only while none of them runs.
   [[nodiscard]] tbb::spin_mutex& mutex() { return mutex_; }
 
   /// score() lets one device stand for all devices like it (folding.h) when at least this many tasks of
@@ -105,9 +105,9 @@ class Evaluator {
   /// tasks.
   void fold_from(std::size_t tasks) { fold_from_ = tasks; }
 
-  /// The tasks of one microbatch's passes on those devices that score() would simulate.
+  /// Returns how many tasks one microbatch's passes have on the devices that score() would simulate.
   std::size_t folded_tasks(const BoundStrategy& strategy);
-  /// The same of as many microbatches as score_from_few() simulates at first.
+  /// Returns the same for as many microbatches as score_from_few() simulates at first.
   std::size_t folded_tasks_of_few(const BoundStrategy& strategy);
 
   [[nodiscard]] const PlanContents& contents() const { return contents_; }
@@ -141,7 +141,7 @@ class Evaluator {
                                            std::span<const std::int32_t> tried);
   bool takes_longer(Nanoseconds limit, const BoundStrategy& strategy);
   std::optional<Evaluation> score_few(const BoundStrategy& strategy, std::int32_t few);
-  /// More microbatches than were simulated, where their rhythm promises that this proves something.
+  /// Simulates more microbatches where the rhythm of those so far promises that this proves something.
   std::optional<Evaluation> score_in_rhythm(const BoundStrategy& strategy);
   Bytes overflow(const std::vector<DeviceMemory>& peaks);
   [[nodiscard]] bool surely_fits() const;
@@ -166,7 +166,7 @@ class Evaluator {
   tbb::spin_mutex mutex_;
 };
 
-/// The tasks of one microbatch's passes on all devices.
+/// Returns how many tasks the passes of one microbatch have on all devices.
 std::size_t tasks_of_passes(const BoundStrategy& strategy);
 
 }  // namespace pipesim

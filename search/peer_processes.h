@@ -12,10 +12,10 @@ class PeerProcesses {
   virtual ~PeerProcesses() = default;
   [[nodiscard]] virtual int rank() const = 0;
   [[nodiscard]] virtual int count() const = 0;
-  /// By rank, what each gives. A call of all. DeviceError that names a process that died, and what it did
-  /// last.
+  /// Returns the texts of all processes, by rank. All must call it. DeviceError names a process that died,
+  /// and what it did last.
   virtual std::vector<std::string> gather(const std::string& text) = 0;
-  /// What the others are told of this process when it dies.
+  /// Sets what the others are told of this process when it dies.
   virtual void set_activity(const std::string& text) = 0;
 };
 

@@ -10,17 +10,17 @@ namespace pipesim {
 class SearchObserver {
  public:
   virtual ~SearchObserver() = default;
-  /// The budget of the search from now on.
+  /// Sets the budget of the search from now on.
   virtual void expect(const SearchBudget& budget) = 0;
-  /// For the search; valid as long as the observer.
+  /// Returns the callback for the search, which is valid as long as the observer.
   [[nodiscard]] virtual ProgressCallback callback() = 0;
-  /// Once, when the search has ended.
+  /// Is called once, when the search has ended.
   virtual void finish(const SearchOutcome& outcome) = 0;
   /// Whether the search was asked to end, and noticed it.
   [[nodiscard]] virtual bool interrupted() const = 0;
-  /// Asks for a request to stop between searches, when no search reports progress.
+  /// Asks between searches, when no search reports progress, whether a stop was requested.
   virtual bool stop_requested() = 0;
-  /// For deadlines, which threads look at.
+  /// Returns a function that says whether a stop was requested. Deadlines on any thread may call it.
   [[nodiscard]] virtual std::function<bool()> interruption() const = 0;
 };
 

@@ -9,7 +9,7 @@
 namespace pipesim {
 
 /// The part of an iteration that was simulated, and how the rest follows from it: devices stand for others
-/// like them, and windows of the timeline come again. Refers to an Evaluator until that evaluates again.
+/// like them, and windows of the timeline come again. It refers to an Evaluator, until that evaluates again.
 struct SimulatedPart {
   const ExpandedStrategy& expanded;
   const Timeline& timeline;

@@ -21,7 +21,7 @@ class WorkerThreads {
   /// the numbers 0 to count() − 1, and each runs one at a time. Returns when all are done.
   using Run = std::function<void(std::size_t number, std::size_t worker)>;
   void run(const std::vector<std::size_t>& numbers, const Run& run);
-  /// On one of the threads.
+  /// Runs the work on one of the threads.
   void execute(const std::function<void()>& work);
 
  private:

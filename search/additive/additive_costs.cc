@@ -30,7 +30,7 @@ double seconds_of_pass(const BoundOperator& bound, const PassWork& work) {
   return to_seconds(sum).value;
 }
 
-// With nothing else on the links: its longest chain or its busiest lane.
+// Returns how long the plan takes with nothing else on the links: its longest chain or its busiest lane.
 double seconds_of_plan(const CommunicationPlan& plan) {
   Nanoseconds longest = 0;
   for (const LaneUse& use : plan.loads) longest = std::max(longest, use.hold);
@@ -204,7 +204,7 @@ bool AdditiveCosts::counts(std::size_t unit, const AdditiveCounts& counts) const
   return std::ranges::any_of(counts.operators[unit], [](double n) { return n > 0; });
 }
 
-// For a microbatch.
+// Returns how often a microbatch counts the synchronisation of its weights, gathers included.
 double AdditiveCosts::syncs() const {
   const PlanOptions& options = evaluator_.contents().options();
   const StateSharding& sharding = options.state_sharding;

@@ -48,9 +48,10 @@ class AdditiveCosts {
   AdditiveCosts(const ConfigSpace& space, const MoveUnits& units, Evaluator& evaluator,
                 const std::vector<std::vector<std::size_t>>& starts, std::size_t most_choices = 0);
 
-  /// Of the whole model.
+  /// Returns the counts of the whole model.
   [[nodiscard]] const AdditiveCounts& all() const { return all_; }
-  /// Of a part of it: these operators, by number, their weights, and what travels between them.
+  /// Returns the counts of a part of the model: the operators that are marked, by number, their weights, and
+  /// the tensors that travel between them.
   [[nodiscard]] AdditiveCounts counts_of(const std::vector<bool>& operators) const;
 
   /// The sum as an instance of the intra-operator problem: a node for each unit, a strategy for each of its
@@ -58,21 +59,21 @@ class AdditiveCosts {
   /// up to two hours (IntraSolution). Usages are 0.
   [[nodiscard]] IntraInstance instance(const AdditiveWeights& weights, const AdditiveCounts& counts) const;
   static constexpr double kUnit = 1e-12;  ///< seconds
-  /// [unit][choice], of a microbatch: bytes on the device that holds most of each operator and weight.
-  /// `in_flight`: so many microbatches have run forward and not backward. Weights, gradients and optimizer
-  /// state; what operators make and keep for backward; and, once, what a layer holds that runs again or that
-  /// gathered its weights: of the whole part where Recompute::Kind::Stage runs it again.
+  /// Returns, by [unit][choice], bytes of a microbatch on the device that holds most of each operator and
+  /// weight, while `in_flight` microbatches have run forward and not backward. Weights, gradients and
+  /// optimizer state count, and what operators make and keep for backward. What a layer holds that runs again
+  /// or that gathered its weights counts once, or for the whole part under Recompute::Kind::Stage.
   [[nodiscard]] std::vector<std::vector<Bytes>> held(const AdditiveCounts& counts, std::int64_t in_flight);
-  /// [edge of instance()][as its costs], of a microbatch: bytes that backward reads, and that the consumer's
-  /// fullest device got; where several read a tensor, each counts its share. A lower bound until the transfer
-  /// is planned. held() has those within a unit.
+  /// Returns, by [edge of instance()][as its costs], bytes of a microbatch that backward reads and that the
+  /// consumer's fullest device got. Where several read a tensor, each counts its share. The bytes are a lower
+  /// bound until the transfer is planned. held() has those within a unit.
   [[nodiscard]] std::vector<std::vector<Bytes>> held_of_moves(const AdditiveCounts& counts,
                                                               std::int64_t in_flight) const;
   /// Plans the transfers of a part under these choices (by unit); false when all of them were planned before.
   bool plan(const std::vector<std::uint32_t>& choice, const AdditiveCounts& counts);
-  /// Plans the transfers of a part under all choices, and pairs of them, that are marked in its instance.
+  /// Plans the transfers of a part under all choices, and pairs of them, that `within` marks.
   void plan_all(const NarrowedChoices& within, const AdditiveCounts& counts);
-  /// So many it would plan.
+  /// Returns how many plans plan_all() would make.
   [[nodiscard]] std::size_t to_plan(const NarrowedChoices& within, const AdditiveCounts& counts) const;
   [[nodiscard]] std::int64_t planned() const { return planned_; }  ///< plans so far
   /// The numbers of the operators' configs, by operator.
@@ -110,7 +111,7 @@ class AdditiveCosts {
     std::vector<TensorId> weights;      // of alike ones the first
     std::vector<Choice> choices;
   };
-  // What counts together with an operator: tensors that it makes where their consumers count too.
+  // A tensor that an operator makes. It counts together with the operator where its consumer counts too.
   struct Travel {
     std::size_t flow = 0;
     UseRef consumer;

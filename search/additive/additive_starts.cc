@@ -22,7 +22,8 @@ struct Shares {
   double transfers, synchronisation;
 };
 constexpr std::array<Shares, 6> kShares{{{1, 1}, {1, 0.3}, {0.3, 1}, {0.3, 0.3}, {0.1, 0.3}, {0.1, 0.1}}};
-// At first units one after the other; then side by side, where none may take more of the least time so far.
+// 0: units compute one after the other. Else they compute side by side, and none may take more than this
+// share of the least time so far.
 constexpr std::array<double, 4> kUnitShares{0, 0.8, 0.5, 0.25};
 
 IntraAnswer answer_of(const IntraInstance& instance) {

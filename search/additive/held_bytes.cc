@@ -47,7 +47,7 @@ AdditiveCosts::Held AdditiveCosts::held_of(OperatorId op, std::size_t config) co
   return most;
 }
 
-// As WeightUpdates counts it.
+// Counts the state of a weight as WeightUpdates does.
 AdditiveCosts::Held AdditiveCosts::state_of(TensorId weight) const {
   const PlanContents& contents = evaluator_.contents();
   const PlanOptions& options = contents.options();
@@ -84,7 +84,7 @@ void AdditiveCosts::note_held(std::size_t unit, Choice& choice) {
     with_config(unit, w, choice.config, [&] { choice.held.push_back(state_of(w)); });
 }
 
-// Of what the consumer's fullest device gets.
+// Returns what the consumer's fullest device receives, divided by the number of consumers that keep it.
 Bytes AdditiveCosts::kept_bytes(const Flow& flow, LayoutId data, LayoutId needed, bool planned) {
   const PlanContents& contents = evaluator_.contents();
   Bytes most;

@@ -14,9 +14,9 @@
 namespace pipesim {
 namespace {
 
-// Of bounds and searches for answers in turn: while costs are still bounds, a good answer will do.
+// A solve takes so many rounds while costs are still bounds: planning follows it, so a good answer will do.
 constexpr std::uint64_t kRoundsToPlan = 4;
-// After so many answers, choices are left out that none as good as the best of them has.
+// After every so many answers, only choices stay that an answer as good as the best so far may have.
 constexpr int kAnswersToNarrow = 5;
 
 std::vector<Strategy> people_start_with(const OperatorGraph& graph, const CostModel& costs) {

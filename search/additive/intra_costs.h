@@ -16,11 +16,12 @@ namespace pipesim {
 /// How IntraCosts::solve_planned() works.
 struct PlannedSolving {
   IntraSettings settings;  ///< for planned costs
-  /// Once a few answers are known, so many transfers are planned at once rather than more answers looked for.
+  /// Once a few answers are known, at most so many transfers are planned at once instead of looking for more
+  /// answers.
   std::size_t at_once = 2000;
   int most_answers = 40;
-  /// Whether, after so many answers, and before one is proven with costs that are bounds in part, all is
-  /// planned that good answers may move. Else the best of so many answers will do.
+  /// Whether all that good answers may move is planned after `most_answers` answers, and before an answer is
+  /// proven with costs that are bounds in part. Otherwise the best of `most_answers` answers will do.
   bool plans_before_proof = true;
 };
 
@@ -45,13 +46,14 @@ class IntraCosts {
   [[nodiscard]] AdditiveCounts counts_of(const std::vector<bool>& operators) const {
     return additive_.counts_of(operators);
   }
-  /// Of a part of the model, while so many microbatches are in flight. With lower bounds where nothing was
-  /// planned yet, of usages too. Answers of the other functions have the nodes of units alone.
+  /// Returns the problem of a part of the model while `in_flight` microbatches are in flight. Costs and
+  /// usages are lower bounds where nothing was planned yet. Answers of the other functions have the nodes of
+  /// units alone.
   [[nodiscard]] PairUsages problem(const AdditiveCounts& part, std::int64_t in_flight, Bytes limit);
   [[nodiscard]] IntraInstance instance(Bytes limit) { return problem(all(), 1, limit).instance(); }
-  /// Solves it with planned costs: what an answer moves is planned, and the sum solved again, until all that
-  /// the least one moves is planned. What only dearer answers have (choices_within) is left out once a few
-  /// answers are known. `looked` is called now and then, with the number of plans.
+  /// Solves the problem with planned costs. It plans what an answer moves and solves again, until all that
+  /// the best answer moves is planned. Once a few answers are known, it leaves out what only dearer answers
+  /// have (choices_within()). `looked` is called now and then, with the number of plans.
   IntraSolution solve_planned(const AdditiveCounts& part, std::int64_t in_flight, Bytes limit,
                               const PlannedSolving& how,
                               const std::function<void(std::int64_t)>& looked = {});
@@ -60,7 +62,7 @@ class IntraCosts {
   /// Frees the plans; what they cost stays known.
   void forget_plans() { evaluator_.forget_plans(Bytes(0)); }
   [[nodiscard]] std::int64_t planned() const { return additive_.planned(); }  ///< plans so far
-  /// Plans what any answer moves.
+  /// Plans all that any answer may move.
   void plan_all();
   [[nodiscard]] Strategy strategy(const IntraAnswer& answer) const;
   /// By node, the operators of the unit.
@@ -69,9 +71,9 @@ class IntraCosts {
   [[nodiscard]] std::vector<std::string> node_names(const IntraInstance& instance) const;
   /// By node and strategy: "b/2 o/4 on 8 devices from 0".
   [[nodiscard]] std::vector<std::vector<std::string>> strategy_names(const IntraInstance& instance) const;
-  /// What the answer with the least usage uses.
+  /// Returns the usage of the answer that uses least.
   [[nodiscard]] Bytes least_held();
-  /// What plans may use of the smallest device.
+  /// Returns how many bytes plans may use on the smallest device.
   [[nodiscard]] Bytes usable() const;
   [[nodiscard]] Evaluator& evaluator() { return evaluator_; }
   [[nodiscard]] static double seconds_of(WideCost cost);

@@ -9,26 +9,26 @@
 
 namespace pipesim {
 
-/// An instance in which pairs of strategies use something as well, as one in which nodes alone do: an edge
-/// where they do gets a node of its own. Its strategies say what the second end has, and what the pair uses
-/// beyond the least of that strategy's pairs, which counts at the second end. Such nodes come after the
-/// others.
+/// Turns an instance in which pairs of strategies have usages, too, into one in which only nodes have them:
+/// an edge whose pairs have usages gets a node of its own. A strategy of that node says which strategy the
+/// second end has, and what the pair uses beyond the least of all pairs with that strategy; the least counts
+/// at the second end. Added nodes come after the others.
 class PairUsages {
  public:
   /// `usages`: [edge][as its costs], 0 or more, where its ends are two nodes; none: no pair uses anything.
   /// They count while the edge's second end is alive.
   PairUsages(IntraInstance pairs, const std::vector<std::vector<std::int64_t>>& usages);
 
-  /// Leaves these choices of the nodes and edges that were there before.
+  /// Forbids all other choices of the nodes and edges that were there before.
   void forbid_others(const NarrowedChoices& within);
 
   [[nodiscard]] const IntraInstance& instance() const { return instance_; }
   [[nodiscard]] std::size_t nodes() const { return nodes_; }  ///< before
-  /// With the strategies that the added nodes then have.
+  /// Adds the strategies that the added nodes then have.
   [[nodiscard]] IntraAnswer extended(IntraAnswer answer) const;
-  /// Without the added nodes.
+  /// Removes the strategies of the added nodes.
   [[nodiscard]] IntraAnswer shortened(IntraAnswer answer) const;
-  /// The pairs of the edges, and strategies of the nodes, that were there before.
+  /// Returns the pairs of the edges and the strategies of the nodes that were there before.
   [[nodiscard]] NarrowedChoices shortened(const NarrowedChoices& within) const;
 
  private:

@@ -195,7 +195,8 @@ class AlpaPlanner {
     return option;
   }
 
-  // On the first device: what is kept of every microbatch in flight, and what the one that runs again takes.
+  // Returns bytes on the first device: what each microbatch in flight keeps, and what the one that runs again
+  // needs.
   [[nodiscard]] std::pair<Bytes, Bytes> activations(const LayerCosts& mesh, std::size_t first,
                                                     std::size_t last) const {
     const Bytes made = mesh.made[last + 1] - mesh.made[first];
@@ -218,7 +219,7 @@ class AlpaPlanner {
     return {made - (mesh.again[last + 1] - mesh.again[first]), at_hand};
   }
 
-  // On the first device: of every microbatch in flight, or of the clusters that are at work.
+  // Returns gathered weights on the first device: those that stay, or those of the clusters that are at work.
   [[nodiscard]] std::pair<Bytes, Bytes> gathered_weights(const LayerCosts& mesh, std::size_t first,
                                                          std::size_t last) const {
     Bytes all, largest, next;

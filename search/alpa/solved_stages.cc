@@ -93,7 +93,7 @@ void SolvedStages::add_option(Submesh& mesh, std::size_t first, std::size_t last
   choices_.push_back({&mesh, &answer.solution});
 }
 
-// In any pipeline with such a stage.
+// Returns how many stages may be behind such a stage in any pipeline.
 std::int64_t SolvedStages::most_behind(const Submesh& mesh, std::size_t last) const {
   const auto clusters = static_cast<std::int64_t>(clusters_.size() - 1 - last),
              others = static_cast<std::int64_t>(topology().num_devices()) - mesh.devices;
@@ -105,7 +105,7 @@ void SolvedStages::solve_without_limit(Submesh& mesh, std::size_t first, std::si
   if (answer.solution.found && answer.most_successors >= 0) add_option(mesh, first, last, answer);
 }
 
-// Where the best splits leave too little memory for the stages behind, others that leave more.
+// Looks for other splits, which leave more memory for the stages behind where the best ones leave too little.
 void SolvedStages::solve_within_limits(Submesh& mesh, std::size_t first, std::size_t last, Seconds most) {
   const AdditiveCounts part = part_of(mesh, first, last);
   const std::int64_t behind = most_behind(mesh, last);

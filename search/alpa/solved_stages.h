@@ -21,7 +21,7 @@ namespace pipesim {
 /// submesh counts too.
 class SolvedStages {
  public:
-  /// As alpa(). The arguments must outlive it.
+  /// The arguments are those of alpa(). They must outlive it.
   SolvedStages(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& plan,
                std::int32_t clusters, std::string schedule);
 

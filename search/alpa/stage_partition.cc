@@ -59,7 +59,7 @@ class StagePartitioner {
     options = std::move(useful);
   }
 
-  // Between two limits of which the larger allows the sum `lowest`, and no sum between them is less.
+  // Searches between two limits. The larger allows the sum `lowest`, and no limit between them allows less.
   void search(std::size_t from, std::size_t to, double lowest) {
     if (from + 1 >= to || lowest + rest_of(limits_[from + 1]) >= best_->total.value) return;
     const std::size_t middle = from + (to - from) / 2;

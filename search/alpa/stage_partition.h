@@ -13,9 +13,10 @@ struct StageOption {
   std::int32_t first = 0, last = 0;  ///< layers, both in the stage
   std::int32_t submesh = 0, config = 0;
   std::int64_t devices = 1;
-  Seconds time;                      ///< of one microbatch, forward and backward
-  std::int64_t most_successors = 0;  ///< stages behind it for which memory suffices: a stage keeps one
-                                     ///< microbatch for each, and one of its own
+  Seconds time;  ///< of one microbatch, forward and backward
+  /// The number of stages behind it for which memory suffices. A stage keeps one microbatch for each of them,
+  /// and one of its own.
+  std::int64_t most_successors = 0;
 };
 
 /// Layers to be cut into stages.

@@ -14,7 +14,7 @@
 namespace pipesim {
 namespace {
 
-// What the best plan is better than the best recipe by; "" where no recipe was found.
+// Says by how much the best plan is better than the best recipe; "" where no recipe was found.
 std::string gain_over_recipes(const Contest& contest, const ScoredJointPlan& best) {
   const auto [overflow, time] = contest.found().best_of("recipes");
   const AutoEntry* recipes = contest.entry("recipes", 0);

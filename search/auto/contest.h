@@ -30,14 +30,14 @@ class Contest {
   [[nodiscard]] const ChainSettings& chains() const { return request_.settings.chains; }
   [[nodiscard]] JointEvaluator& evaluator() { return evaluator_; }
   [[nodiscard]] const CandidateSet& candidates() const { return candidates_; }
-  /// Of the plan's model, whose experts take tokens in groups.
+  /// Returns the candidates of the plan's model, whose experts take tokens in groups.
   const CandidateSet& candidates_of(const JointPlan& plan);
   [[nodiscard]] const Contributions& found() const { return found_; }
 
-  /// When all must end.
+  /// Returns when all algorithms must end.
   [[nodiscard]] const Deadline& until() const { return until_; }
-  /// The seconds that are left for a part which ends when such a share of the time is over; infinity where
-  /// time is not limited.
+  /// Returns the seconds that are left for a part which ends when this share of the time is over; infinity
+  /// where time is not limited.
   [[nodiscard]] double left_until(double share) const;
 
   /// What an algorithm found.

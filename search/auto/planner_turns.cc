@@ -14,19 +14,20 @@
 namespace pipesim {
 namespace {
 
-// Shares of the time that the deadline leaves at the beginning: until when baselines, data parallelism in
-// other numbers of microbatches, planners, and splits of least sum end. A planner may take two of the shares
+// Baselines, data parallelism in other numbers of microbatches, planners, and splits of least sum end at
+// these shares of the time that the deadline leaves at the beginning. A planner may take two of the shares
 // that are left; it has more of them in the number of microbatches that was asked for.
 constexpr double kBaselinesEnd = 0.15, kDataParallelEnd = 0.2, kPlannersEnd = 0.5, kIntraEnd = 0.6;
 // The last two where a search over splits comes before them.
 constexpr double kPlannersEndBehind = 0.75, kIntraEndBehind = 0.8;
 constexpr double kSharesOfPlanner = 2, kSharesAsAsked = 4;
-// Until when recipes are ranked, where all else is asked too and where it is not, and the longest time for
-// it.
+// Recipes are ranked until these shares of the time, where all else is asked too and where it is not, but for
+// no longer than kLongestRanking.
 constexpr double kRecipesEnd = 0.6, kRecipesAloneEnd = 1;
 constexpr double kLongestRanking = 600;  // seconds
 constexpr std::size_t kManyOperators = 50'000;
-// Until when those go on that had too little time, where the model is too large for a search over splits.
+// Planners that had too little time go on until this share, where the model is too large for a search over
+// splits.
 constexpr double kLatePlannersEnd = 0.85;
 
 }  // namespace
@@ -70,11 +71,11 @@ void PlannerTurns::rank_recipes() {
     ranking_ = std::move(planned.recipes);
     return Contest::Found{std::move(plan), planned.scored, false};
   });
-  // Who asks for some recipes wants no other plan where there are none of them.
+  // A user who asks for some recipes wants no other plan where there are none of them.
   if (!none_left.empty() && request_.settings.recipes_are_asked) throw InputError(none_left);
 }
 
-// `none_left`: is set where conditions leave no recipe, which it throws.
+// Throws where conditions leave no recipe, and sets `none_left` to the reason.
 PlannedPipeline PlannerTurns::ranked(std::string& none_left) {
   try {
     return propose_recipes(request_, contest_.progress_of("recipes"));
@@ -146,7 +147,7 @@ void PlannerTurns::ask_intra() {
 
 void PlannerTurns::ask_late_planners() { late_ = ask_each(late_, kLatePlannersEnd); }
 
-// Until so much of the time has passed. Returns those that had too little.
+// Asks until this share of the time has passed. Returns those that had too little time.
 std::vector<PlannerTurns::Ask> PlannerTurns::ask_each(const std::vector<Ask>& asks, double end) {
   const auto shares = [&](const Ask& ask) {
     return ask.microbatches == request_.microbatches() ? kSharesAsAsked : 1;

@@ -18,24 +18,24 @@ class PlannerTurns {
   /// The contest must outlive it.
   explicit PlannerTurns(Contest& contest);
 
-  /// Whether nothing is asked but recipes: where so many operators, counted on each device, make planners and
-  /// searches over splits slow.
+  /// Whether only recipes are asked for: planners and searches over splits are slow where there are so many
+  /// operators, counted on each device.
   [[nodiscard]] bool only_recipes() const { return only_recipes_; }
-  /// Whether a search over splits comes before planners: in little time it finds better plans than they do,
-  /// where there are no recipes and only time is limited.
+  /// Whether a search over splits comes before planners. Where there are no recipes and only time is limited,
+  /// it soon finds better plans than they do.
   [[nodiscard]] bool begins_with_splits() const;
   void ask_baselines();
-  /// The best of all recipes, with a proof where there is time for it. Where there is none, all else is
-  /// asked.
+  /// Asks for the best of all recipes, with a proof where there is time for it. Where it finds none, all else
+  /// is asked for.
   void ask_recipes();
-  /// Data parallelism in other numbers of microbatches, and the recipe to begin with.
+  /// Asks for data parallelism in other numbers of microbatches, and for the recipe to begin with.
   void ask_simple_plans();
   void ask_planners();
-  /// Splits without stages whose costs add up to least.
+  /// Asks for the splits without stages whose costs add up to least.
   void ask_intra();
   /// Asks again those planners that had too little time, where searches over splits have no use for it.
   void ask_late_planners();
-  /// The recipes that were ranked, at the first call; nothing where none were.
+  /// Returns the recipes that were ranked, at the first call; nothing where none were.
   [[nodiscard]] std::optional<RecipeRanking> take_ranking() { return std::exchange(ranking_, std::nullopt); }
 
  private:

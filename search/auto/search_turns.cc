@@ -17,11 +17,10 @@
 namespace pipesim {
 namespace {
 
-// Shares of the searches' budget. Splits are searched in all numbers of microbatches, on in the best half of
-// them, and on in the best one until that has had as much as kBestSplits says.
+// Shares of the searches' budget. Splits are searched in all numbers of microbatches, then further in the
+// best half of them, and then in the best one until that has had as much as kBestSplits says.
 constexpr double kAllSplits = 0.15, kHalfOfSplits = 0.1, kBestSplits = 0.3, kFirstJointly = 0.15;
-// Until when the first search over splits ends, of all time; and the number of its part, as none of the
-// others.
+// The first search over splits ends at this share of all time. Its part has a number that no other part has.
 constexpr double kFirstSplitsEnd = 0.55;
 constexpr std::int32_t kFirstPart = 50;
 constexpr double kMostKept = 3;
@@ -121,7 +120,7 @@ void SearchTurns::search_splits(std::int32_t microbatches, const SearchBudget& m
       part);
 }
 
-// From all plans that were found but its own.
+// Searches from all plans that were found but its own.
 void SearchTurns::search_jointly(const SearchBudget& more, std::int32_t part) {
   if (contest_.until().passed() || contest_.found().plans().empty()) return;
   given_jointly_ += more.proposals;
@@ -177,7 +176,7 @@ std::pair<Bytes, Nanoseconds> SearchTurns::best_of_splits(std::int32_t microbatc
   return contest_.found().best_of(contest_.name_with("mcmc", microbatches));
 }
 
-// The share of what is left of the budget after the first part of the joint search.
+// Returns the share of the search over splits in the budget that the first part of the joint search leaves.
 double SearchTurns::share_of_splits(std::int32_t best) const {
   const auto [overflow, time] = best_of_splits(best);
   const ScoredJointPlan* fastest = contest_.found().best();

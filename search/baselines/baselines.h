@@ -12,13 +12,11 @@ namespace pipesim {
 /// Strategies that people write down without a search, to measure searches against:
 ///
 /// - `single-device`: everything on the device that needs the least time for the whole model; of equal ones
-/// the one
-///   with the most memory, then the first.
+///   the one with the most memory, then the first.
 /// - `data-parallel`: every operator's samples over all devices, aligned, so that only gradients of weights
-/// travel.
+///   travel.
 /// - `model-parallel`: whole operators on single devices, in topological order, so that the busiest device
-/// has as
-///   little to compute as possible; operators that share a weight stay together.
+///   has as little to compute as possible; operators that share a weight stay together.
 /// - `expert`: what a person who knows the family would do. Recognised by its operators:
 ///     attention: tensor-parallel inside a node and data-parallel across (Megatron-LM, arXiv:1909.08053),
 ///     experts over a node's devices; convolutions: data-parallel, and where linear layers hold most of the
@@ -33,7 +31,7 @@ std::span<const std::string_view> baseline_names();
 /// InputError on an unknown name. The strategy is legal; whether it fits into memory is not looked at.
 Strategy baseline_strategy(std::string_view name, const OperatorGraph& graph, const CostModel& costs);
 
-/// Devices that have something to do.
+/// Returns how many devices have something to do.
 std::size_t devices_used(const Strategy& strategy, const Topology& topology);
 /// "4 of 6 devices used" when the strategy leaves devices idle; else "". "3 of 4 devices used: batch 3 can't
 /// be split in 4" when they are as many as samples can be split over.

@@ -59,7 +59,7 @@ bool has_heads(const Operator& op) {
   return std::find(kinds.begin(), kinds.end(), op.kind) != kinds.end();
 }
 
-// As many devices of a node as divide the node and all attention's heads.
+// Returns the largest number that divides the devices of the smallest node and the heads of every attention.
 std::int64_t tensor_degree(const OperatorGraph& graph, const Topology& topology) {
   const std::int64_t node = smallest_node(topology);
   std::int64_t degree = node;

@@ -39,7 +39,7 @@ class PartialGraph {
   /// before the boundary. On entry its size is the number of these joint configs, 1 without such a block.
   Nanoseconds bound(Nanoseconds limit, std::vector<Nanoseconds>& by_origin);
 
-  /// Longest way from the start of a task to the start of others; negative where none leads.
+  /// Computes the longest way from the start of a task to the start of all others; negative where none leads.
   void distances_from(TaskId task, std::vector<Nanoseconds>& out) const;
   /// A lower bound of the time from the start of the task to the end of the iteration.
   [[nodiscard]] Nanoseconds rest_from(TaskId task) const {
@@ -85,9 +85,9 @@ class PartialGraph {
   std::vector<Nanoseconds> least_from_;     // by task: see rest_from()
   std::vector<std::vector<LaneJob>> jobs_;  // by lane
   std::vector<LaneJob> scratch_;
-  std::vector<Nanoseconds> ready_,
-      busy_;  // by shard of the boundary: its gradient is there; its lane is done with
-              // all that is settled but the shard's own backward passes
+  // By shard of the boundary: when its gradient is there, and when its lane is done with all that is settled
+  // but the shard's own backward passes.
+  std::vector<Nanoseconds> ready_, busy_;
   Nanoseconds longest_ = 0;
 };
 

@@ -44,17 +44,17 @@ struct IntraCore {
   explicit IntraCore(const IntraModel& model);
 
   [[nodiscard]] std::size_t rows() const { return capacity.size(); }
-  /// Messages of another core with the same nodes and strategies, or more, as far as they are of edges that
-  /// are here too; the rest is 0.
+  /// Returns the messages of another core with the same nodes and strategies, or more, for the edges that are
+  /// here too. Messages of other edges are 0.
   [[nodiscard]] std::vector<double> messages_from(const IntraCore& other,
                                                   const std::vector<double>& messages) const;
   [[nodiscard]] double cost(const std::vector<std::uint32_t>& choice) const;
-  /// The strategies of the nodes, from and to those of the instance.
+  /// Convert between the strategies of this core's nodes and those of the instance.
   [[nodiscard]] std::vector<std::uint32_t> choice_of(const IntraAnswer& answer) const;
   void put(const std::vector<std::uint32_t>& choice, IntraAnswer& answer) const;
   /// Adds `sign` times what the node uses.
   void add_usage(std::uint32_t node, std::uint32_t strategy, double sign, std::span<double> used) const;
-  /// How much more is used than may be, at the worst row; 0 or less: nowhere.
+  /// Returns by how much usage exceeds the capacity at the worst row; 0 or less: nowhere.
   [[nodiscard]] double overuse(std::span<const double> used) const;
 };
 

@@ -10,7 +10,8 @@ void Improver::run(std::uint64_t work, const RowPrices& prices, const Best& best
   moves_.set_prices(prices);
   const bool allowed = best.excess == 0;
   if (step_ == steps_) {
-    // A new run. Each third from the bound's choice: cold, since that is far from a local optimum.
+    // A new run begins. Each third one is from the bound's choice, and cold, since that is far from a local
+    // optimum.
     step_ = 0;
     const bool from_bound = start != nullptr && (runs_ % 3 == 0 || !allowed);
     moves_.set(from_bound ? *start : best.choice);

@@ -8,8 +8,8 @@
 
 namespace pipesim {
 
-/// Looks for good choices of a core: moves of forests, first at a high temperature, then at none, over and
-/// over, from the best choice or from one that came out of the bound.
+/// Looks for good choices of a core. It moves forests, first at a high temperature and then at none, over and
+/// over. Each run begins at the best choice or at one that came out of the bound.
 class Improver {
  public:
   Improver(const IntraCore& core, Rng rng) : rng_(rng), moves_(core, rng.split(1)) {}
@@ -23,8 +23,8 @@ class Improver {
     }
   };
 
-  /// About so many entries of tables are read. `best`: of all improvers; `start`: another choice to begin
-  /// with, or none; `bound`: of the cost.
+  /// Runs until about `work` entries of tables were read. `best`: of all improvers; `start`: another choice
+  /// to begin with, or none; `bound`: of the cost.
   void run(std::uint64_t work, const RowPrices& prices, const Best& best,
            const std::vector<std::uint32_t>* start, double bound);
   [[nodiscard]] Best best() const { return {moves_.best(), moves_.best_cost(), moves_.best_excess()}; }

@@ -16,13 +16,13 @@ inline constexpr std::int64_t kForbidden = 1'000'000'000'000'000'000;
 /// Choose one strategy for each node (Alpa, OSDI 2022, section 4.2). The cost is the sum over nodes and
 /// edges. At each time the usages of the nodes that are alive add up to `limit` or less.
 struct IntraInstance {
-  /// Alive in [begin, end); never where both are equal.
+  /// A node is alive in [begin, end), and never where both are equal.
   struct Node {
     std::int64_t begin = 0, end = 0;
     std::vector<std::int64_t> cost;   ///< [strategy], at least one
     std::vector<std::int64_t> usage;  ///< [strategy], 0 or more
   };
-  /// Edges of one pair of nodes add up. Both ends may be one node: the diagonal counts.
+  /// Edges between the same two nodes add up. Both ends may be one node; then the diagonal counts.
   struct Edge {
     std::uint32_t a = 0, b = 0;
     std::vector<std::int64_t> cost;  ///< [strategy of a · strategies of b + strategy of b]
@@ -37,7 +37,7 @@ struct IntraInstance {
 /// The strategy of each node.
 using IntraAnswer = std::vector<std::uint32_t>;
 
-/// In decimal digits.
+/// Returns the cost in decimal digits.
 std::string to_string(WideCost cost);
 
 }  // namespace pipesim

@@ -17,22 +17,22 @@ class MessagePassing {
   /// By row, 0 or more.
   void set_multipliers(const std::vector<double>& multipliers);
   [[nodiscard]] const std::vector<double>& multipliers() const { return multipliers_; }
-  /// Passes over all nodes in ascending order, then in descending order; the bound after it. It never falls.
+  /// Pass over all nodes in ascending or descending order, and return the bound after it, which never falls.
   double forward() { return pass(true); }
   double backward() { return pass(false); }
-  /// What the trees of the last pass use in each row, at their minima: the bound's supergradient is that
-  /// minus the capacity.
+  /// Computes what the trees of the last pass use in each row, at their minima. The bound's supergradient is
+  /// that minus the capacity.
   void usage_of_minima(std::vector<double>& used);
-  /// A choice that follows the last pass against its direction.
+  /// Makes a choice by following the last pass against its direction.
   void round(std::vector<std::uint32_t>& choice);
-  /// By how much the bound rises at least when a node must take a strategy, over what it was before the last
-  /// pass. Multipliers have not changed since then.
+  /// Returns by how much the bound rises at least, over what it was before the last pass, when a node must
+  /// take a strategy. Multipliers must not have changed since then.
   [[nodiscard]] double rise(std::uint32_t node, std::uint32_t strategy) const {
     return reduced_[core_.nodes[node].first + strategy] - least_[node];
   }
-  /// What the rounding of doubles may have added to a bound.
+  /// Returns what the rounding of doubles may have added to a bound.
   [[nodiscard]] double rounding(double bound) const;
-  /// Of the minima that usage_of_minima() followed: how often a strategy was in them.
+  /// Returns how often each strategy was in the minima that usage_of_minima() followed.
   [[nodiscard]] const std::vector<double>& weights() const { return weight_; }
   [[nodiscard]] const std::vector<double>& messages() const { return messages_; }
   void set_messages(const std::vector<double>& messages) { messages_ = messages; }

@@ -48,7 +48,7 @@ class ReducedCosts {
 
   [[nodiscard]] double bound() const { return bound_; }  ///< without the core's constant
   [[nodiscard]] double above(std::size_t node, std::size_t x) const { return above_[node][x]; }
-  /// Of a pair and the strategies at its ends.
+  /// Returns what a pair and the strategies at its ends cost above the least.
   [[nodiscard]] double above(std::size_t node, const IntraCore::Side& side, std::size_t x,
                              std::size_t y) const {
     return of_pair(core_.nodes[node], side, x, y) - least_of_edge_.at(side.edge) + above_[node][x] +

@@ -11,14 +11,14 @@
 
 namespace pipesim {
 
-/// An answer that the prover came across: a start for those who improve answers. It may use too much.
+/// An answer that the prover came across. Improvers may start from it. It may use too much.
 struct RoundedAnswer {
   IntraAnswer answer;
   double cost = 0, excess = 0;
 };
 
-/// Raises the lower bound of a whole model: dual ascent, strategies dropped that only dearer answers have,
-/// reductions after that, and branch and bound when nothing more is gained.
+/// Raises the lower bound of a whole model by dual ascent. It drops strategies that only dearer answers have,
+/// reduces the model after that, and turns to branch and bound when nothing more is gained.
 class Prover {
  public:
   /// A part of the model: some nodes have fewer strategies.
@@ -37,15 +37,15 @@ class Prover {
   /// or infinity. Costs are whole numbers, so that only answers cheaper by 1 matter.
   void run(std::uint64_t work, double aim);
 
-  /// No answer costs less, or less than the aim.
+  /// No answer costs less than this or than the aim, whichever is lower.
   [[nodiscard]] double bound() const;
-  /// Nothing cheaper than the aim is left.
+  /// Whether nothing cheaper than the aim is left.
   [[nodiscard]] bool finished() const { return !current_ && open_.empty(); }
   [[nodiscard]] std::size_t parts() const { return parts_; }  ///< that branch and bound looked at
   /// Multipliers of the first part, by time.
   [[nodiscard]] const std::map<std::int64_t, double>& multipliers() const { return first_multipliers_; }
   [[nodiscard]] const std::vector<RoundedAnswer>& rounded() const { return rounded_; }
-  /// Of the part that it works on: strategies of all nodes that are left.
+  /// Returns how many strategies are left, over all nodes, in the part that it works on.
   [[nodiscard]] std::size_t strategies_left() const;
 
  private:

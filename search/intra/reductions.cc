@@ -135,7 +135,7 @@ class Reducer {
     return std::ranges::all_of(node.parts, [&](const Part& part) { return part.usage[y] <= part.usage[x]; });
   }
 
-  // y replaces x when no neighbour's strategy makes that dearer.
+  // Drops a strategy x when another one, y, uses no more and costs no more, whatever the neighbours choose.
   bool drop_dominated(std::uint32_t node) {
     const IntraModel::Node& at = model_.nodes[node];
     const std::size_t size = at.cost.size();

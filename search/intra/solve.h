@@ -32,7 +32,7 @@ struct IntraSettings {
 struct IntraSolution {
   bool found = false;
   /// The answer is optimal; or, if none was found, there is none. Where sums of costs may exceed 2^53 no
-  /// answer is proven, and the bound stays below by what doubles may be wrong.
+  /// answer is proven, and the bound is lower by as much as sums of doubles may be wrong.
   bool proven = false;
   IntraAnswer answer;
   WideCost cost = 0;

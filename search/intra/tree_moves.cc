@@ -211,7 +211,7 @@ void TreeMoves::try_move(double temperature, double tolerance) {
       return;
     }
     if (found.excess == 0) break;  // it is dearer
-    // So dear that what was gained is lost, or a part of the cost where nothing was gained.
+    // The row gets so dear that what was gained is lost, or a part of the cost where nothing was gained.
     const double over = found.worst * (core_.capacity[found.worst_row] + 1);
     const double gain = std::max(cost_ - found.cost, std::abs(cost_) * 1e-4 * rng_.uniform());
     prices.add(found.worst_row, (0.5 + rng_.uniform()) * gain / std::max(over, 1e-9));

@@ -27,7 +27,7 @@ class TreeMoves {
   [[nodiscard]] double cost() const { return cost_; }
   /// The sum over rows of shares of the capacity that are used above it. 0: the choice is allowed.
   [[nodiscard]] double excess() const { return excess_; }
-  /// Of all since set(): the one with the least excess, among those the cheapest.
+  /// Returns the choice with the least excess since set(), and the cheapest of those.
   [[nodiscard]] const std::vector<std::uint32_t>& best() const { return best_; }
   [[nodiscard]] double best_cost() const { return best_cost_; }
   [[nodiscard]] double best_excess() const { return best_excess_; }

@@ -13,9 +13,9 @@ namespace pipesim {
 ///
 /// Heads and tails. Of one microbatch's tasks, without the order of steps, a task's head is the longest chain
 /// before it, its tail the longest one after it. Every microbatch has equal tasks and edges, and what comes
-/// once an iteration waits for all of them, so heads and tails hold for each. Of any tasks of one lane the
-/// first begins no earlier than the least head, and after the last to let go of it comes no less than the
-/// least tail:
+/// once an iteration waits for all of them, so heads and tails hold for each. Take any tasks of one lane. The
+/// first begins no earlier than the least head. After the last has let go of the lane, at least the least
+/// tail follows:
 ///   makespan ≥ least head + Σ holds · microbatches + least (latency + tail)
 /// (the bound of one machine with heads and tails of Carlier, "The one-machine sequencing problem", 1982).
 /// This is evaluated for each lane and each set of its tasks whose tails are at least a given length.

@@ -24,20 +24,20 @@ class JointEvaluator {
   /// this; nothing when that is impossible. Called from any thread.
   using ModelOf = std::function<std::optional<OperatorGraph>(std::int32_t microbatches,
                                                              const SequenceDivision& sequence)>;
-  /// `options`: but for what a JointPlan says itself. The cost model must outlive it.
+  /// `options` hold for all that a JointPlan does not say itself. The cost model must outlive it.
   JointEvaluator(ModelOf model_of, const CostModel& costs, PlanOptions options);
-  /// For another thread.
+  /// Makes an evaluator for another thread.
   [[nodiscard]] std::unique_ptr<JointEvaluator> another() const;
   /// The memory is shared by this many evaluators.
   void share_memory(std::size_t evaluators) { sharing_ = static_cast<std::int64_t>(evaluators); }
 
-  /// Whether a plan that is at least this slow, and at least this much over memory, is of no interest. A plan
-  /// that is better in neither must be of no interest then, too.
+  /// Whether a plan that is at least this slow, and at least this much over memory, is of no interest. Then
+  /// every plan that is better in neither must be of no interest, too.
   using Hopeless = std::function<bool(const Evaluation& at_least)>;
   /// Nothing when the plan is illegal, or when the lower bound of its cost (iteration_bound.h) is hopeless.
   /// Where `hopeless` is given, a plan that would take seconds and gigabytes to simulate counts as illegal.
   std::optional<Evaluation> evaluate(const JointPlan& plan, const Hopeless& hopeless = {});
-  /// nullptr: the model can't have this number of microbatches.
+  /// Returns nullptr when the model can't have this number of microbatches.
   const OperatorGraph* graph(std::int32_t microbatches, const SequenceDivision& sequence = {});
   Strategy strategy(const JointPlan& plan);
   [[nodiscard]] PlanOptions options(const JointPlan& plan) const;

@@ -25,7 +25,7 @@ std::vector<std::int32_t> operators_of(const JointPlan& plan, std::int32_t stage
   return list;
 }
 
-// What operators of other devices were given does not suit them any more.
+// The stage has other devices now, which configs of its operators do not suit any more.
 void forget_own(JointPlan& plan, std::int32_t stage) {
   std::erase_if(plan.own, [&](const auto& own) {
     return plan.pipeline.stage_of[static_cast<std::size_t>(own.first)] == stage;

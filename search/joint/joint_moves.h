@@ -35,13 +35,13 @@ class JointMoves {
  public:
   /// `candidates`: of the model with any number of samples; must outlive it.
   JointMoves(const CandidateSet& candidates, std::int32_t most_microbatches);
-  /// Splits of operators of plans whose experts take tokens in so many groups: they have a factor more there.
-  /// `candidates` must outlive it. Without this, such plans get no other splits.
+  /// Adds the splits for plans whose experts take tokens in so many groups, where operators have a factor
+  /// more. `candidates` must outlive it. Without this, such plans get no other splits.
   void add(std::int64_t token_groups, const CandidateSet& candidates) {
     with_groups_.emplace(token_groups, candidates);
   }
 
-  /// Nothing when the draw leads nowhere. The plan may be illegal.
+  /// Returns a changed plan, which may be illegal; nothing when the draw leads nowhere.
   [[nodiscard]] std::optional<JointPlan> propose(const JointPlan& plan, JointMoveKind kind, Rng& rng) const;
   [[nodiscard]] JointMoveKind draw(Rng& rng) const;
 

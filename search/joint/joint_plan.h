@@ -45,7 +45,7 @@ struct ScoredJointPlan {
 JointPlan joint_plan(const OperatorGraph& graph, const Topology& topology, std::int32_t microbatches,
                      const Strategy& strategy, const std::optional<Pipeline>& pipeline);
 
-/// The configs of a strategy that are not those which the stages' meshes give.
+/// Returns the configs of a strategy that differ from those which the stages' meshes give.
 std::map<std::int32_t, ParallelConfig> own_configs(const OperatorGraph& graph, const Topology& topology,
                                                    const Pipeline& pipeline,
                                                    const std::vector<StageMesh>& meshes,

@@ -49,8 +49,8 @@ double smallest_share(const Operator& op, std::int64_t devices,
                       const std::function<bool(FactorIndex)>& may_split);
 double smallest_share(const Operator& op, std::int64_t devices);
 
-/// At most the seconds' nanoseconds as a task is rounded: a rounding error in the cost model's arithmetic or
-/// here can't lift the bound over what it bounds.
+/// Returns no more nanoseconds than a task of so many seconds is rounded to. So a rounding error in the cost
+/// model's arithmetic or here can't lift the bound over what it bounds.
 Nanoseconds rounded_down(double seconds);
 
 }  // namespace pipesim

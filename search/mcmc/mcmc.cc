@@ -22,7 +22,8 @@ constexpr double kFarBehind = 2;               // of the least cost: nothing to 
 constexpr double kFarAtFirst = 1.2;            // the same of a chain's own start
 constexpr Bytes kMostRemembered(250'000'000);  // of configs, layouts and transfers, by all chains
 
-// All operators split and placed like one of them, drawn at random, where they can be; the others anyhow.
+// Splits and places all operators like one of them, drawn at random, where they can be; the others get any
+// config.
 std::vector<std::size_t> random_configs(const ConfigSpace& space, const SplitStyles& styles, Rng& rng) {
   const CandidateSet& candidates = space.candidates();
   const OperatorId leader(rng.below(space.num_operators()));
@@ -56,7 +57,7 @@ class Tempering : Annealer {
         single_moves_(space),
         repeat_moves_(space, units_),
         options_(options) {
-    // While one evaluates in full, nothing else can be done beside.
+    // A full evaluation blocks all others in its memory, so each thread gets a memory of its own.
     const std::size_t memories = evaluates_in_full(plan_options, costs.runtime()) ? threads().count() : 1;
     for (std::size_t i = 0; i < memories; ++i)
       memories_.push_back(std::make_unique<Memory>(graph, costs, plan_options, space));
@@ -272,9 +273,9 @@ class Tempering : Annealer {
     return g == Grain::Operators || alike.configs.empty() ? state_.best : alike;
   }
 
-  // Where the chain begins the cycle: its first one at its own start. Single operators also go on from the
-  // best with equal repeats, which may be a newer valley. After fruitless ones the hotter half begins
-  // anywhere.
+  // Returns where the chain begins the cycle; it begins its first one at its own start. Single operators may
+  // also go on from the best with equal repeats, which may be a newer valley. After fruitless cycles the
+  // hotter half begins anywhere.
   std::vector<std::size_t> first_of_cycle(std::size_t i) {
     const Grain now = state_.cycle.grain;
     const bool from_alike = state_.rng.below(2) == 0, own = state_.rng.below(2) == 0;
@@ -347,8 +348,8 @@ class Tempering : Annealer {
     mine.rates = adapted(state_.cycle.grain == Grain::Repeats ? repeat_rates() : first_rates(), mine.counts);
   }
 
-  // Draws, as often as one costs those of single operators: by experience the square root of how many
-  // operators change together.
+  // Returns the draws of a cycle, each counted as so many draws of single operators as it costs: by
+  // experience the square root of how many operators change together.
   [[nodiscard]] double effort_of(const Cycle& cycle) const {
     const double together = static_cast<double>(space_.num_operators()) / static_cast<double>(units_.size());
     return static_cast<double>(kDraws * cycle.rounds) * static_cast<double>(cycle.chains) *

@@ -31,10 +31,11 @@ enum class MoveKind : std::uint8_t {
   Group,  ///< operators that share a weight, or repeats of a block: other configs, one offset for all
   GroupSplit,
   GroupPlace,
-  Run,        ///< neighbours in order, those on as many devices as the first: the same split elsewhere
-  Alike,      ///< in a run, all that are split and placed like the first, alike again in another way; nothing
-              ///< when one of the run is so already, since the way back would take it along
-  SwapLists,  ///< two operators on lists of one size
+  Run,  ///< neighbours in order, those on as many devices as the first: the same split elsewhere
+  /// In a run, all that are split and placed like the first change together, alike again in another way.
+  /// Nothing changes when one of the run is so already, since the way back would take it along.
+  Alike,
+  SwapLists,   ///< two operators on lists of one size
   SwapGroups,  ///< in a run, all on one list of devices and all on another of its size
   Uniform      ///< any config of one operator: FlexFlow's only proposal, see flexflow_rates()
 };

@@ -10,7 +10,7 @@
 
 namespace pipesim {
 
-/// What a search is of. Two searches of the same go on from each other's states.
+/// The subject of a search. Searches with equal subjects can go on from each other's states.
 struct SearchSubject {
   const OperatorGraph& graph;
   const Topology& topology;
@@ -19,7 +19,8 @@ struct SearchSubject {
   bool flexflow_moves = false;
 };
 
-/// What must be as it was for a search to go on, as a JSON object; InputError when it is not.
+/// What must be as it was for a search to go on, as a JSON object. require_subject() throws InputError when
+/// it is not.
 nlohmann::ordered_json json_of(const SearchSubject& subject);
 void require_subject(const JsonValue& found, const SearchSubject& subject);
 
@@ -29,7 +30,7 @@ nlohmann::ordered_json json_of(const SearchState& state, const SearchSubject& su
 /// InputError `FILE: /place: …` when the text is no checkpoint, is damaged, or is one of something else.
 SearchState parse_search_state(std::string_view text, const std::string& file, const SearchSubject& subject,
                                const ConfigSpace& space);
-/// The same of a member of another file.
+/// Reads the same from a member of another file.
 SearchState parse_search_state(const JsonValue& root, const SearchSubject& subject, const ConfigSpace& space);
 
 }  // namespace pipesim

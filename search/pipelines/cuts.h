@@ -15,8 +15,9 @@ struct Cut {
   Seconds time;               ///< forward and backward of the layers before it
   Bytes outputs, parameters;  ///< of the layers before it
   Bytes crossing;             ///< outputs that layers behind it, or nobody, read
-  Bytes augmented;  ///< what PipeDream takes for it: each last layer before the cut counts all that is
-                    ///< read by others than what feeds it
+  /// What PipeDream takes for `crossing`: the outputs of each last layer before the cut, and of those layers
+  /// that feed it and also a layer that does not feed it.
+  Bytes augmented;
   std::vector<std::int32_t> inner;  ///< cuts that lie before this one, ascending
 };
 

@@ -32,7 +32,7 @@ std::vector<std::int32_t> last_operators(const OperatorGraph& graph, const std::
 /// Devices of each stage, in the topology's order. InputError when it has fewer.
 std::vector<StageGroup> stage_devices(const Topology& topology, const std::vector<ListedStage>& stages);
 
-/// Data parallelism inside each of the stages, or of their replicas.
+/// Plans data parallelism inside each of the stages, or of their replicas.
 PipelinedStrategy listed_stages(const OperatorGraph& graph, const CostModel& costs,
                                 const std::vector<ListedStage>& stages, const std::string& schedule);
 

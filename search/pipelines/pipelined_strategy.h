@@ -32,9 +32,9 @@ struct PipelinedStrategy {
 /// The number of the mesh on which a stage runs, by the schedule: see device_of_stage().
 std::size_t mesh_of_stage(const Pipeline& pipeline, std::int32_t stage, std::size_t meshes);
 
-/// Places stages on meshes. Of a mesh, the first rows are used: as many as every operator's samples can be
-/// divided among. mesh_of_stage() says which one a stage runs on. Configs with more than one device per row
-/// may be illegal, see illegal(). Replicas that take turns are entered in the pipeline.
+/// Places stages on meshes; mesh_of_stage() says which one a stage runs on. A stage uses the first rows of
+/// its mesh, as many as every operator's samples can be divided among. Configs with more than one device per
+/// row may be illegal, see illegal(). Replicas that take turns are entered in the pipeline.
 PipelinedStrategy staged_strategy(const OperatorGraph& graph, const Topology& topology, Pipeline pipeline,
                                   const std::vector<StageMesh>& meshes);
 
@@ -42,7 +42,7 @@ PipelinedStrategy staged_strategy(const OperatorGraph& graph, const Topology& to
 std::vector<std::int32_t> stages_of_layers(const std::vector<std::int32_t>& layer_of,
                                            const std::vector<std::int32_t>& last_layers);
 
-/// The same with data parallelism inside every stage: always legal.
+/// Does the same with data parallelism inside every stage, which is always legal.
 PipelinedStrategy data_parallel_stages(const OperatorGraph& graph, const Topology& topology,
                                        Pipeline pipeline, const std::vector<StageGroup>& groups);
 

@@ -7,7 +7,7 @@
 namespace pipesim {
 namespace {
 
-// n over k, as floating point: exact while the result is below 2^53.
+// Returns n over k as a floating-point number, which is exact while the result is below 2^53.
 double choices(double n, std::int32_t k) {
   double product = 1;
   for (std::int32_t i = 1; i <= k; ++i) product = product * (n - k + i) / i;
@@ -102,7 +102,7 @@ double Placements::count(std::int32_t groups) const {
 std::vector<Placements::Counts> Placements::ways(const Node& node, std::int32_t groups) {
   std::vector<Counts> all;
   Counts counts(node.cells.size() * static_cast<std::size_t>(groups), 0);
-  // As many as can be first, so that groups take devices in their order.
+  // Each count begins with the most that can be, so that groups take devices in their order.
   const auto extend = [&](const auto& self, std::size_t at, std::int32_t left) -> void {
     if (at == counts.size()) return all.push_back(counts);
     if (at % static_cast<std::size_t>(groups) == 0)

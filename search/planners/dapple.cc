@@ -131,7 +131,7 @@ class DapplePlanner {
   [[nodiscard]] bool gave_up() const { return search_.most_steps > 0 && steps_ >= search_.most_steps; }
 
  private:
-  // Stages up to a cut. `reductions`: by stage the most of it and those before, which counts for as much.
+  // Stages up to a cut. `reductions`: by stage, the longest reduction of it and of those before it.
   struct Label {
     double block = 0, transfers = 0, bound = 0;
     std::vector<double> reductions;
@@ -146,7 +146,7 @@ class DapplePlanner {
     return found->second;
   }
 
-  // The next stage of all: the last one (then found_ is the best of them), or not.
+  // Adds one more stage to all beginnings. Where it is the last one, found_ is the best pipeline then.
   std::vector<Front> expand(std::int32_t stage, const std::vector<Front>& now, bool more) {
     std::vector<Front> next(layers_.size() + 1);
     for (std::size_t from = 0; from < now.size(); ++from) {
@@ -345,7 +345,7 @@ class DapplePlanner {
   std::optional<Found> found_;
 };
 
-// On the servers themselves.
+// Returns the stages with their devices on the servers of the problem.
 std::vector<DappleStage> stages_of(const DappleProblem& problem,
                                    const std::vector<DapplePlanner::Part>& parts) {
   struct Named {

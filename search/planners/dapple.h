@@ -61,9 +61,10 @@ Seconds time_on_one_device(const DappleProblem& problem);
 struct DappleSearch {
   std::int64_t copies = 1;  ///< must divide the batch by the microbatch
   std::int32_t most_stages = 1;
-  Seconds below;                ///< those that take as long are left out
-  std::size_t most_kept = 0;    ///< of the ways to begin that end with one cut and one use of the devices; 0:
-                                ///< all that may lead to the best, which is exact and may take long
+  Seconds below;  ///< those that take as long are left out
+  /// The number of ways to begin that are kept of those that end with one cut and one use of the devices; 0:
+  /// all that may lead to the best, which is exact and may take long.
+  std::size_t most_kept = 0;
   std::int64_t most_steps = 0;  ///< stages that are added to a beginning; 0: any number
   bool of_each_number = false;  ///< the best of every number of stages, not of all
   bool dividing = false;  ///< replicas of a copy divide the microbatch, so that each takes whole samples

@@ -9,9 +9,9 @@
 
 namespace pipesim {
 
-/// Cuts a sequence of costs (at least 0) into `parts` runs, each of one cost or more, so that the largest sum
-/// of a run is as small as can be, and within that the sum of their squares. By cost its part, from 0.
-/// InputError when there are fewer costs than parts.
+/// Cuts a sequence of costs (at least 0) into `parts` runs, each of one cost or more. The largest sum of a
+/// run is as small as can be, and so, within that, is the sum of their squares. Returns the part of each
+/// cost, from 0. InputError when there are fewer costs than parts.
 std::vector<std::int32_t> balanced_parts(const std::vector<double>& costs, std::int32_t parts);
 
 /// The request for a pipeline of equal groups of devices.

@@ -30,9 +30,10 @@ struct PipeDreamOptions {
 
 /// Layers that run on the same devices, which take batches in turn.
 struct PipelineStage {
-  std::vector<std::int32_t> layers;   ///< ascending
-  std::vector<std::int64_t> devices;  ///< counted through the hierarchy, from 0, ascending: where a group of
-                                      ///< several members has copies, each has the stages of one of them
+  std::vector<std::int32_t> layers;  ///< ascending
+  /// They are counted through the hierarchy, from 0, ascending. Where a group of several members has copies,
+  /// all copies have the same stages.
+  std::vector<std::int64_t> devices;
   bool operator==(const PipelineStage&) const = default;
   [[nodiscard]] std::int64_t replicas() const { return static_cast<std::int64_t>(devices.size()); }
 };

@@ -16,7 +16,7 @@ namespace {
 
 using CutSet = std::vector<bool>;  // by layer: lies before the cut
 
-// As many cuts one behind the other as take no more steps; at least two.
+// Returns how many cuts, one behind the other, take no more than so many steps; at least two.
 std::size_t cuts_within(double steps, std::span<const MachineLevel> levels) {
   const auto needed = [&](double cuts) {
     double sum = 0;
@@ -86,7 +86,7 @@ class SomeCuts {
     }
   }
 
-  // In every span of time the one that least crosses; then, of all, those that least crosses.
+  // Selects the cut that least data crosses in every span of time, then those of all that least data crosses.
   [[nodiscard]] std::vector<CutSet> selected(std::size_t most) const {
     if (sets_.size() <= most) return {sets_.begin(), sets_.end()};
     struct Candidate {
@@ -121,8 +121,8 @@ class SomeCuts {
     return sets;
   }
 
-  // The cuts between stages, and about so many around them, half of them one group more or less at a time,
-  // the others those that are as far through the model.
+  // Returns the cuts between stages, and about so many around them. Half of these have one group more or less
+  // at a time; the others are as far through the model.
   [[nodiscard]] std::vector<CutSet> around(const std::vector<PipelineStage>& stages, std::size_t most) const {
     std::set<CutSet> between;
     CutSet before(layers_.size(), false);

@@ -68,7 +68,7 @@ struct PlannerSettings {
   MeshAxes mesh;                              ///< intra: splits over its axes; none: any
   SearchBudget budget;                        ///< exhaustive, auto
   RecipeFilter recipes;                       ///< recipes: those to choose among
-  /// By conditions on them: where none is left, no other plan will do.
+  /// Whether the user set conditions on recipes. Where these leave none, no other plan will do.
   bool recipes_are_asked = false;
   int threads = 1;       ///< recipes, intra: that work beside each other
   double within = 0;     ///< recipes: how much better others may be, see RankingRequest
@@ -89,7 +89,7 @@ struct PlanRequest {
   std::function<void(std::string_view)> status;
   SearchObserver* observer = nullptr;                                     ///< of planners that search
   std::function<OperatorGraph(const ModelShape& shape)> with_shape = {};  ///< the model of another shape
-  /// Of planners that rank recipes: see RankingRequest.
+  /// Planners that rank recipes use it, see RankingRequest.
   const Deadline* until_first = nullptr;
   PeerProcesses* peers = nullptr;  ///< that rank the same recipes, see RankingRequest
 
@@ -176,16 +176,16 @@ class NoRecipeLeft : public InputError {
   using InputError::InputError;
 };
 
-// One for each of the files of this folder; search/algorithms.h has their names.
+// Each function is in a file of its own, propose_NAME.cc; stage_planners() and algorithms() have their names.
 PlannedPipeline propose_gpipe(const PlanRequest& request);
 PlannedPipeline propose_pipedream(const PlanRequest& request);
 PlannedPipeline propose_dapple(const PlanRequest& request);
 PlannedPipeline propose_alpa(const PlanRequest& request);
 /// Tries all pipelines of few layers on few devices. Needs an observer.
 PlannedPipeline propose_exhaustively(const PlanRequest& request);
-/// Without stages: the splits whose compute, transfers and synchronisation add up to least, within memory, by
-/// the solver of search/intra, with its proof; as Alpa's intra-operator pass (OSDI 2022, section 4). The sum
-/// counts as if nothing overlapped (search/additive), the plan's time is simulated.
+/// Plans without stages: chooses the splits whose compute, transfers and synchronisation add up to least,
+/// within memory, by the solver of search/intra, with its proof. Alpa's intra-operator pass does so (OSDI
+/// 2022, section 4). The sum counts as if nothing overlapped (search/additive); the plan's time is simulated.
 PlannedPipeline propose_intra(const PlanRequest& request);
 /// Proves which recipe is the best. Needs an observer and with_shape. The second form reports its progress to
 /// the caller instead.
@@ -194,7 +194,7 @@ PlannedPipeline propose_recipes(const PlanRequest& request, const ProgressCallba
 /// The plan of a complete recipe of the request's model, not simulated. InputError where a rule that looks at
 /// operators refuses it.
 PlannedPipeline plan_of_recipe(const PlanRequest& request, const Recipe& recipe);
-/// Whether recipes are for this model: it has attention, in layers that repeat.
+/// Whether the model has recipes: it has attention, in layers that repeat.
 bool has_recipes(const OperatorGraph& graph);
 
 /// The fastest stages under a schedule from a file of costs. InputError when there are none.

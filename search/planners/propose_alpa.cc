@@ -50,7 +50,7 @@ PlannedPipeline planned_of(const PlanRequest& request, const AlpaPlan& plan, boo
   return planned;
 }
 
-// Of the schedule that was chosen; nothing where there was no time for it.
+// Returns the evaluation under the chosen schedule; nothing where there was no time for it.
 std::optional<Evaluation> evaluation_of(const PlannedPipeline& planned) {
   for (const PlannerTrial& trial : planned.trials.tried) {
     if (trial.schedule == planned.options.pipeline->schedule) return trial.evaluation;
@@ -82,7 +82,7 @@ std::optional<PlannedPipeline> planned_if_legal(const PlanRequest& request, cons
   }
 }
 
-// Sums do not know what passes need while they run: the more is spared.
+// Sums do not know what passes need while they run, so what was lacking is spared in the next try.
 constexpr int kMostSpares = 3;
 
 std::optional<PlannedPipeline> propose_solved(const PlanRequest& request) {
@@ -122,7 +122,7 @@ std::string wanted_of(const std::string& schedule) {
              : "";
 }
 
-// Without stages that would end between two layers of a list.
+// Removes stages that would end between two layers of a list.
 void keep_together(StageProblem& problem, const std::vector<std::int32_t>& cluster_of,
                    const std::vector<std::vector<std::int32_t>>& together) {
   const auto cluster = [&](std::int32_t layer) { return cluster_of[static_cast<std::size_t>(layer)]; };

@@ -30,7 +30,7 @@ constexpr std::size_t kFewKept = 2;
 constexpr std::int64_t kMostExactSteps = 3'000'000, kMostQuickSteps = 500'000;
 // A model of more operators is planned in clusters of them: by the published score, or for the simulator.
 constexpr std::int32_t kMostLayers = 100, kMostSimulatedLayers = 40;
-// What DAPPLE's model takes for so much slower than its best is not simulated.
+// A plan that DAPPLE's model takes for so much slower than its best is not simulated.
 constexpr double kSlowest = 1.5;
 constexpr std::size_t kMostSimulated = 24, kMostTried = 12;  // plans; those that all schedules are tried for
 
@@ -68,7 +68,8 @@ std::vector<std::int64_t> possible_copies(const PlanRequest& request, const Dapp
   return copies;
 }
 
-// Least latency by the published model. Good ones first: what is exact then has less to look at.
+// Finds the least latency by the published model. A quick search comes first, so that the exact one looks at
+// less.
 DapplePlan best_by_paper(const DappleProblem& problem, const std::vector<std::int64_t>& copies,
                          bool& complete) {
   DapplePlan best;
@@ -261,7 +262,7 @@ class CopiedModels {
     trials.push_back({plan, schedule, at->second.score(planned.strategy),
                       devices_used(planned.strategy, request_.topology())});
   }
-  // Why the first that was is left out: the one that the score likes most.
+  // Says why the first plan that was left out is illegal; of those left out, the score likes it most.
   [[nodiscard]] const std::string& refusal() const { return refusal_; }
 
  private:
@@ -272,9 +273,10 @@ class CopiedModels {
   std::string refusal_;
 };
 
-// What DAPPLE's model takes for the fastest, of every number of copies and stages; of all, then of those
-// whose replicas divide a microbatch, while others will use fewer devices than the model believes. Where
-// transfers hold up the pipeline it leaves out what the simulator likes, so once more without that.
+// Returns what DAPPLE's model takes for the fastest, for every number of copies and stages: of all plans,
+// then of those whose replicas divide a microbatch, since others will use fewer devices than the model
+// believes. Where transfers hold up the pipeline it leaves out what the simulator likes, so it runs again
+// without that.
 std::vector<DapplePlan> most_promising(const DappleProblem& problem,
                                        const std::vector<std::int64_t>& possible) {
   DappleSearch search;
@@ -311,7 +313,7 @@ std::vector<DapplePlan> most_promising(const DappleProblem& problem,
   return all;
 }
 
-// By one schedule, and the best of that by all.
+// Simulates plans under one schedule, and the best of them under all.
 PlannedPipeline propose_by_simulation(const PlanRequest& request, const LayeredModel& layers,
                                       const std::vector<std::int64_t>& possible) {
   const DappleProblem& problem = layers.problem;

@@ -5,10 +5,9 @@
 
 namespace pipesim {
 
-/// How much the copies of a stage move for its weights, as planners with formulas see it. One is an
-/// all-reduce of all weights in their own type. Reducing gradients to parts is half of that, gathering
-/// weights the other half, each times the width of what moves (Rajbhandari et al., arXiv:1910.02054, section
-/// 7).
+/// How much the copies of a stage move for its weights, as planners with formulas see it. The unit is an
+/// all-reduce of all weights in their own type. Reducing gradients to parts is half a unit, gathering weights
+/// the other half, each times the width of what moves (Rajbhandari et al., arXiv:1910.02054, section 7).
 struct ShardingTraffic {
   double each = 0;  ///< in every microbatch, beside its computation
   double once = 1;  ///< behind the last microbatch; gathers in forward hide there
@@ -16,7 +15,7 @@ struct ShardingTraffic {
   bool operator==(const ShardingTraffic&) const = default;
 };
 
-/// Without state sharding one all-reduce an iteration, as the published planners have it, in any type.
+/// Without state sharding it is one all-reduce an iteration in any type, as the published planners have it.
 /// HSDP's groups are not told apart.
 ShardingTraffic sharding_traffic(const OperatorGraph& graph, const PlanOptions& options);
 

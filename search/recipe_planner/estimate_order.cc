@@ -97,9 +97,10 @@ EstimateOrder::Group& EstimateOrder::group_of(const OpenRecipe& c, bool tight) {
 }
 
 void EstimateOrder::update(Group& group) {
-  // The first plan should come soon: what one bound tells, then, is told of all.
+  // The first plan should come soon. Until then, what one bound tells counts for recipes with any number of
+  // samples.
   group.time_ratio = estimate_.time_over_bound(group.of, group.known, one_fits_);
-  // Few microbatches have told that of all.
+  // Few microbatches have told the memory of all.
   const bool of_few = group.known == OpenRecipe::Known::OfFew;
   group.memory_ratio = of_few ? 1 : estimate_.memory_over_bound(group.of);
   group.memory_known = of_few || estimate_.knows_memory(group.of);

@@ -16,34 +16,34 @@
 
 namespace pipesim {
 
-/// Open recipes, the least estimate of the time first; what hardly fits into memory by its estimate comes
-/// later. Estimates are those of the last refresh(), so that what is learned meanwhile costs nothing.
+/// Open recipes in the order of their estimated times; those that hardly fit into memory by their estimate
+/// come later. Estimates are those of the last refresh(), so that learning costs nothing in between.
 class EstimateOrder {
  public:
-  /// `space` must outlive it. `cost`: of simulating a recipe of a mesh, as a share of the most that is
-  /// simulated. The dearer, the later a recipe comes among those with nearly the same estimate; while none is
-  /// known to fit, all that are dear do.
+  /// `space` must outlive it. `cost` returns the cost of simulating a recipe of a mesh, as a share of the
+  /// most that is simulated. Among recipes with nearly the same estimate the dearer ones come later. While
+  /// none is known to fit, dear ones come later in any case.
   EstimateOrder(const RecipeSpace& space, std::function<double(std::uint32_t mesh)> cost);
 
   void add(const OpenRecipe& recipe);
   /// The first whose bound is below `bound`, if its estimate (ns) is below `estimate`.
   std::optional<OpenRecipe> take_first(Nanoseconds bound, double estimate);
-  /// Takes what was learned into account, and whether a recipe that fits is known: until then, what is
-  /// likely to fit is preferred more.
+  /// Updates estimates by what was learned. `one_fits`: a recipe that fits is known; until then, recipes that
+  /// are likely to fit are preferred more.
   void refresh(bool one_fits);
   /// Meshes with the least estimate of their recipes (ns), at the last refresh(), the least first.
   [[nodiscard]] std::span<const std::pair<double, std::uint32_t>> meshes() const { return meshes_; }
   /// Hands over all, in no order, and is empty then.
   void take_all(const std::function<void(const OpenRecipe&)>& each);
 
-  /// A closer bound has taken the place of another.
+  /// Learns that a closer bound has taken the place of another.
   void learn_closer(const OpenRecipe& before, const OpenRecipe& after);
-  /// Its time is this, or at least this.
+  /// Learns that the recipe takes this time, or at least this time.
   void learn_time(const OpenRecipe& recipe, Nanoseconds time);
-  /// Shares of what a device may use: by the bound, and as simulated.
+  /// Learns the share of memory that a recipe needs of what a device may use: by the bound, and as simulated.
   void learn_memory(const OpenRecipe& recipe, double bound, double share);
 
-  /// Whether what is learned of one tells much of the other: they differ in how layers are divided.
+  /// Whether what is learned of one tells much of the other: they are of one class but for recomputation.
   [[nodiscard]] bool alike(const OpenRecipe& a, const OpenRecipe& b) const;
 
  private:

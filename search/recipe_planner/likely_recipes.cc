@@ -23,7 +23,7 @@ LikelyRecipes::LikelyRecipes(RecipeTrials& trials)
   walked_at_once_ = std::max<std::size_t>(1, trials.request().costs.topology().num_devices() / kDevices);
 }
 
-// What can't be faster than the best by at least so much waits until all is decided by bounds.
+// Returns the bound from which on recipes wait until bounds decide all: they can gain too little.
 Nanoseconds LikelyRecipes::bound_to_gain() const {
   constexpr double kLeastGain = 0.003;
   return std::min(trials_.bound_of_interest(),
@@ -31,7 +31,7 @@ Nanoseconds LikelyRecipes::bound_to_gain() const {
                                             : static_cast<Nanoseconds>(estimate_of_interest(1 - kLeastGain)));
 }
 
-// So many times the time of the best, of those whose time is only expected as well; without one, anything.
+// Returns so many times the best time, be it simulated or only expected; infinity where there is none.
 double LikelyRecipes::estimate_of_interest(double times) const {
   double best = trials_.best() == nullptr ? std::numeric_limits<double>::infinity()
                                           : static_cast<double>(trials_.best_time());
@@ -193,9 +193,9 @@ std::vector<RecipeTrial> LikelyRecipes::likely_trials() {
   return begun_trials();
 }
 
-// Simulating all microbatches takes many times as long as simulating few, which tell the time nearly: it
+// Simulating all microbatches takes many times as long as simulating few, which nearly tell the time. So it
 // waits until nothing else is likely to be faster, or for the end of the time. The first plan is the one that
-// is had soonest.
+// takes the least time to simulate.
 std::vector<RecipeTrial> LikelyRecipes::begun_trials() {
   std::vector<RecipeTrial> next;
   const auto first = next_begun();
@@ -263,7 +263,7 @@ void LikelyRecipes::conclude(RecipeTrial& trial) {
   }
 }
 
-// From the times of all microbatches, or what few of them let expect.
+// Learns from the time of all microbatches, or from what few of them let expect.
 void LikelyRecipes::learn(const RecipeTrial& trial) {
   if (trial.verdict == RecipeScorer::Verdict::TooSlow && trial.limit)
     order_.learn_time(trial.candidate, *trial.limit);

@@ -15,16 +15,16 @@
 
 namespace pipesim {
 
-/// The part of a ranking that has a plan at any time: it simulates recipes that are likely to be fast, on a
-/// walk from usual meshes to their neighbours, where that leads to less time, the least estimate first. Once
-/// a plan is there, usual meshes with large microbatches join. It proves nothing.
+/// The part of a ranking that soon has a plan, which gets better with time. It walks from usual meshes to
+/// their neighbours where that leads to less time, and simulates recipes that are likely to be fast, the
+/// least estimate first. Once there is a plan, usual meshes with large microbatches join. It proves nothing.
 class LikelyRecipes {
  public:
   /// `trials` must outlive it.
   explicit LikelyRecipes(RecipeTrials& trials);
 
-  /// Ends when nothing near is likely to be nearly as fast as the best, then not much slower either, or when
-  /// it may not go on; OutOfTime when time was up. take_left() goes on from there in any case.
+  /// Ends when nothing near is likely to be nearly as fast as the best, or, after that, not much slower; or
+  /// when it may not go on. OutOfTime when time was up. take_left() may be called in any case.
   void search();
   /// Hands over what was bounded and might still be best, and keeps nothing.
   void take_left(const std::function<void(const OpenRecipe&)>& each);

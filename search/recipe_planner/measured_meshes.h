@@ -25,7 +25,7 @@ class MeasuredMeshes {
   MeasuredMeshes(const RankingRequest& request, const ModelParts& parts, WorkerThreads& threads)
       : request_(request), parts_(parts), threads_(threads) {}
 
-  /// The model that recipes of this mesh need. Few are kept that nobody else holds.
+  /// Returns the model that recipes of this mesh need. Few models are kept that nobody else holds.
   std::shared_ptr<SizedRecipeModel> sized(const Recipe& mesh);
 
   /// See MeshMeter. Valid as long as this is.
@@ -47,7 +47,7 @@ class MeasuredMeshes {
   void measure_traffic(std::span<ShardedMesh> meshes);
 
  private:
-  // Whatever their addresses.
+  // Models are ordered by shape, so that the order does not depend on their addresses.
   struct InOrderOfMaking {
     bool operator()(const std::shared_ptr<SizedRecipeModel>& a,
                     const std::shared_ptr<SizedRecipeModel>& b) const {
@@ -59,7 +59,7 @@ class MeasuredMeshes {
 
   const MeshCosts& one(const Recipe& mesh, CostsByMesh& known, Measure measure);
   void all(std::span<const Recipe> meshes, CostsByMesh& known, Measure measure);
-  // Of one model each.
+  // Work on meshes is grouped by the model that they need.
   template <class Work>
   using WorkByModel = std::map<std::shared_ptr<SizedRecipeModel>, std::vector<Work>, InOrderOfMaking>;
   template <class Work, class Run>
@@ -84,16 +84,16 @@ class MeasuredMeshes {
   std::shared_ptr<const SizedRecipeModel> measured_last_;
   std::map<std::pair<std::int64_t, bool>, StageGroups> groups_;  // by their number in a pipeline
   CostsByMesh busy_, costs_;
-  // What many meshes have in common: of those with fewest copies, by group; and by all degrees, the group and
-  // how state is divided, whatever the number of samples in a microbatch.
+  // What many meshes have in common: transfers of meshes with the fewest copies, by group; weights by all
+  // degrees, the group and how state is divided, whatever the number of samples in a microbatch.
   using CopyKey = std::pair<std::string, std::int64_t>;
   using WeightsKey = std::tuple<std::string, std::int64_t, bool, std::int32_t, bool>;
   static WeightsKey weights_key(const ShardedMesh& what, std::int64_t group);
   std::map<CopyKey, HeldByParts> transfers_;
   std::map<WeightsKey, HeldByPartsWeights> weights_;
   std::map<std::pair<std::int64_t, std::int64_t>, NeighbourGroups> neighbours_;  // by neighbour_groups()
-  // Of those with fewest copies, by class of neighbours; which are as far apart as there are times the
-  // copies.
+  // These are of meshes with the fewest copies, by class of neighbours. Neighbours are FewestCopies::times
+  // groups apart.
   std::map<CopyKey, std::vector<StageTransfer>> stage_transfers_;
 };
 

@@ -124,7 +124,7 @@ std::vector<std::uint32_t> MeshWalk::near(std::uint32_t mesh) const {
         if (from == Tensor && moved[Tensor] == 1) moved[Sequence] = 0;
         near.add_with_experts(moved, factor);
         if (to == Tensor && parts[Tensor] == 1) near.add_with_experts(with(moved, Sequence, 1), factor);
-        // As many samples in a microbatch of all copies.
+        // The number of samples in a microbatch of all copies stays the same.
         if (from == Data) near.add(with(moved, Microbatch, parts[Microbatch] * factor));
         if (to == Data && parts[Microbatch] % factor == 0)
           near.add(with(moved, Microbatch, parts[Microbatch] / factor));

@@ -17,12 +17,13 @@ class MeshWalk {
   /// `space` must outlive it.
   explicit MeshWalk(const RecipeSpace& space);
 
-  /// Usual meshes, by their numbers: of each tp and pp, the one with the fewest parts of the sequence and the
-  /// fewest samples in a microbatch, with sp; experts are divided inside a node, as far as they go, and not
-  /// at all. With `samples` above 1 those without a pipeline and with about as many samples on a copy
-  /// instead: they gather divided weights less often.
+  /// Returns usual meshes, by their numbers. For each tp and pp these have the fewest parts of the sequence
+  /// and the fewest samples in a microbatch, with sp. One divides experts inside a node, one as far as they
+  /// go, and one not at all. With `samples` above 1 it returns those without a pipeline and with about as
+  /// many samples on a copy instead, since they gather divided weights less often.
   [[nodiscard]] std::vector<std::uint32_t> usual(std::int64_t samples = 1) const;
-  /// Those in which one degree is a prime factor larger and another smaller, or one other part differs.
+  /// Returns the meshes in which one degree is a prime factor larger and another smaller, or one other part
+  /// differs.
   [[nodiscard]] std::vector<std::uint32_t> near(std::uint32_t mesh) const;
 
  private:

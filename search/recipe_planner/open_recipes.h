@@ -17,8 +17,8 @@ struct OpenRecipe {
   Nanoseconds bound = 0;
   std::uint32_t mesh = 0, pipeline = 0;
   std::uint8_t recompute = 0, sharding = 0;
-  /// What its bound is made of, the cheapest first: parts of the model; steps of the schedule; these, and
-  /// what holds links; the timeline of few microbatches.
+  /// What its bound is made of, the cheapest first: parts of the model; steps of the schedule; steps and the
+  /// transfers that hold links; the timeline of few microbatches.
   enum class Known : std::uint8_t { OfParts, OfSteps, OfTraffic, OfFew };
   Known known = Known::OfParts;
   float memory = 0;  ///< its bound, or what few microbatches need, as a share of what plans may use
@@ -34,7 +34,7 @@ struct OpenMesh {
   [[nodiscard]] auto order() const { return std::pair(bound, number); }
 };
 
-/// What may still be best: the one with the least bound comes first, of two the one with the lower numbers.
+/// Recipes or meshes that may still be best, the least bound first, and of equal bounds the lower numbers.
 template <class Open>
 class OpenBounds {
  public:
@@ -50,7 +50,7 @@ class OpenBounds {
     heap_.pop_back();
     return first;
   }
-  /// The first of those that are wanted; nothing where none is. Looks at all.
+  /// Takes the first of those that are wanted; nothing where none is. It looks at all.
   template <class Wanted>
   std::optional<Open> take_first(Wanted wanted) {
     auto first = heap_.end();
@@ -63,7 +63,7 @@ class OpenBounds {
     std::make_heap(heap_.begin(), heap_.end(), behind);
     return taken;
   }
-  /// All, in no order.
+  /// Iterate over all, in no order.
   [[nodiscard]] auto begin() const { return heap_.begin(); }
   [[nodiscard]] auto end() const { return heap_.end(); }
 

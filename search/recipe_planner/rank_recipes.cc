@@ -18,8 +18,8 @@
 namespace pipesim {
 namespace {
 
-// First those that are likely to be fast; what is left is decided by bounds alone, so that what is proven
-// depends on no estimate.
+// First simulates recipes that are likely to be fast. Bounds alone decide what is left, so that what is
+// proven depends on no estimate.
 class RecipeRanker {
  public:
   RecipeRanker(const RankingRequest& request, const RecipeTrials::GoOn& go_on)
@@ -34,7 +34,7 @@ class RecipeRanker {
       if (trials_.goes_on()) bound_in_time();
       if (trials_.goes_on()) decide_all();
     } catch (const OutOfTime&) {
-      // what was found by then is the answer
+      // What was found by then is the answer.
     }
     if (trials_.best() == nullptr && trials_.goes_on() && request_.until_first != nullptr) find_first(likely);
     reopen();
@@ -60,11 +60,12 @@ class RecipeRanker {
     try {
       likely.search();
     } catch (const OutOfTime&) {
-      // there is none
+      // No plan was found in this time either.
     }
   }
 
-  // With a deadline, half of the time is left for what was bounded by then.
+  // Bounds meshes. With a deadline it takes half of the time, and leaves the rest for what was bounded by
+  // then.
   void bound_in_time() {
     const Deadline* whole = deadline_kept();
     if (whole == nullptr || !whole->limited()) return bound_meshes();
@@ -78,8 +79,8 @@ class RecipeRanker {
     }
   }
 
-  // By how long devices are busy, which is cheap: meshes of one model follow one another, of as many models
-  // at a time as may be measured together.
+  // Bounds meshes by how long devices are busy, which is cheap. Meshes of one model follow one another, of as
+  // many models at a time as may be measured together.
   void bound_meshes() {
     std::map<std::pair<std::int64_t, std::int64_t>, std::vector<std::uint32_t>> by_model;
     for (std::uint32_t m = 0; m < trials_.space().meshes().size(); ++m) {
@@ -121,7 +122,8 @@ class RecipeRanker {
     }
   }
 
-  // As many as may run at the same time: those with the least bounds, when all others have closer ones.
+  // Takes as many recipes as may run at the same time, those with the least bounds. Meshes and recipes with
+  // lower bounds than these get closer bounds first.
   std::vector<RecipeTrial> next_trials() {
     std::vector<RecipeTrial> next;
     const auto put_back = [&] {
@@ -190,7 +192,7 @@ class RecipeRanker {
     for (const std::uint32_t number : numbers) open_meshes_.add({bounder_.least_time(number), number, true});
   }
 
-  // Closer bounds take the place of the least, of as many at a time as are measured together.
+  // Finds closer bounds for the recipes with the least ones, for as many at a time as are measured together.
   void bound_first_closer() {
     std::vector<OpenRecipe> taken{open_.take_first()};
     const bool by_traffic = bounder_.needs_traffic(taken.front());

@@ -15,8 +15,8 @@ namespace pipesim {
 RecipeRanking rank_recipes(const RankingRequest& request,
                            const std::function<bool(const RankingProgress&)>& go_on);
 
-/// Tells progress as that of a search, whose proposals are the recipes that were simulated. Seconds count
-/// from this call.
+/// Returns a callback that reports progress as that of a search, whose proposals are the recipes that were
+/// simulated. Seconds count from this call.
 std::function<bool(const RankingProgress&)> told_as_search(ProgressCallback tell);
 
 }  // namespace pipesim

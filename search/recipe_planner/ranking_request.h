@@ -26,9 +26,11 @@ struct RankingRequest {
   std::function<bool(std::int64_t batch)> takes_batch;
   int threads = 1;    ///< that simulate, 4 at most; the answer is the same with any number of them
   double within = 0;  ///< it ends when no recipe can take less than the best, less this share of it
-  /// Where the thread's deadline passes before a plan is found, it goes on until then for the first one.
+  /// Where the thread's deadline passes before a plan is found, the ranking goes on for a first one until
+  /// this.
   const Deadline* until_first = nullptr;
-  /// Rank the same recipes, and simulate some of them for all; nullptr: none. There may be no deadline then.
+  /// Processes that rank the same recipes, and simulate some of them for all; nullptr: none. With peers there
+  /// may be no deadline.
   PeerProcesses* peers = nullptr;
 
   /// The model's shape under a recipe; models without experts hand out no tokens.

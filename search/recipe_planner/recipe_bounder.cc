@@ -166,7 +166,7 @@ RecipeBounder::TrafficKey RecipeBounder::traffic_key(const OpenRecipe& c) const 
   return {c.mesh, c.sharding, pipeline_of(c).both_ways};
 }
 
-// With that of a sharding comes that of all which divide the state in the same way.
+// The traffic of all shardings which divide the state in the same way is measured together.
 void RecipeBounder::measure_traffic(std::span<const OpenRecipe> recipes) {
   std::map<TrafficKey, std::pair<std::size_t, std::size_t>> places;
   std::vector<MeasuredMeshes::ShardedMesh> asked;
@@ -187,7 +187,7 @@ void RecipeBounder::measure_traffic(std::span<const OpenRecipe> recipes) {
   for (const auto& [key, at] : places) traffic_.emplace(key, std::move(asked[at.first].traffic[at.second]));
 }
 
-// Of the copies of the model whose devices differ.
+// Returns the costs of the copies of the model whose devices differ.
 std::vector<DividedCosts> RecipeBounder::divided_copies(std::uint32_t number, const PipelineChoice& pipeline,
                                                         Recompute::Kind recompute) const {
   const Recipe& mesh = space_.meshes()[number];

@@ -21,7 +21,7 @@
 
 namespace pipesim {
 
-/// The largest of what a function says of copies of the model, of which there is one.
+/// Returns the largest value of a function over copies of the model. There is at least one copy.
 template <class Copy, class Of>
 auto most_of(const std::vector<Copy>& copies, Of of) {
   auto most = of(copies.front());
@@ -56,13 +56,13 @@ class RecipeBounder {
   [[nodiscard]] bool needs_traffic(const OpenRecipe& recipe) const;
   void bound_by_steps(OpenRecipe& recipe);
   void bound_by_traffic(std::span<OpenRecipe> recipes);
-  /// With the memory that it needs at least.
+  /// Returns the bound of its time, with the memory that it needs at least.
   [[nodiscard]] RecipeBound bound_of(const OpenRecipe& recipe);
 
   [[nodiscard]] Recipe recipe_of(const OpenRecipe& recipe) const;
   [[nodiscard]] const PipelineChoice& pipeline_of(const OpenRecipe& recipe) const;
-  /// The largest peak that fits on any device that is in as many communicators as those of the recipe are, at
-  /// least.
+  /// Returns the largest peak that fits on any device, when it is in as many communicators as every device of
+  /// the recipe is in at least.
   [[nodiscard]] Bytes usable_of(const OpenRecipe& recipe) const;
   /// The model that a recipe is simulated on. InputError where its tensors are too large.
   std::shared_ptr<SizedRecipeModel> sized(const OpenRecipe& recipe);

@@ -242,7 +242,7 @@ class DividedCosts::FollowedSteps {
  private:
   struct Group {
     Nanoseconds free = 0;  // all steps so far have ended
-    // Of the last forward: for which it waits, and where its end is to be noted.
+    // The last forward step: when its input is there, where its end is noted, and its stage.
     Nanoseconds input = 0;
     std::size_t forward = 0;
     const Stage* of_forward = nullptr;

@@ -18,9 +18,10 @@ struct RecipeBound {
   bool operator==(const RecipeBound&) const = default;
 };
 
-/// The communicators that every device is in, at least: of the copies whose gradients are added up and of
-/// what sends between stages; where each stage has layers also of its tensor-parallel group, of the parts of
-/// a sequence, and with sp of all that have the weights of norms.
+/// A lower bound of the communicators that every device is in: that of the copies whose gradients are added
+/// up, and that of sends between stages. Where each stage has layers, it also counts those of the
+/// tensor-parallel group, of the parts of a sequence, and with sp of all devices that have the weights of
+/// norms.
 inline constexpr std::int32_t kMostLeastCommunicators = 5;
 std::int32_t least_communicators(const Recipe& mesh, const StageDivision& division);
 
@@ -65,10 +66,11 @@ class DividedCosts {
                std::int64_t groups, Recompute::Kind recompute, bool both_ways = false);
 
   [[nodiscard]] Nanoseconds time(const ScheduleShape& shape, std::int64_t microbatches) const;
-  /// By the links alone, no lane of which is held by two transfers at once, and by the devices alone: each
-  /// computes what its steps do and what it loses to collectives beside them (Runtime::interference).
+  /// Bounds the time by the links alone, since no two transfers hold a lane at once, and by the devices
+  /// alone: each computes what its steps do and what it loses to collectives beside them
+  /// (Runtime::interference).
   [[nodiscard]] Nanoseconds time(const MeshTraffic& traffic, const ScheduleShape& shape) const;
-  /// `steps`: of a pipeline; their stages are these. Without traffic: as if gradients were reduced at once.
+  /// `steps` are those of a pipeline with these stages. Without traffic, gradients count as reduced at once.
   [[nodiscard]] Nanoseconds time_of_steps(const StepSequence& steps) const;
   [[nodiscard]] Nanoseconds time_of_steps(const StepSequence& steps, const MeshTraffic& traffic,
                                           GradientReduction reduction) const;
@@ -80,14 +82,14 @@ class DividedCosts {
     Nanoseconds forward_chain = 0, busy_forward = 0;
     Nanoseconds busy_input = 0, busy_weight = 0;                    // with what runs again
     Nanoseconds host_forward = 0, host_input = 0, host_weight = 0;  // the same of the hosts, by step
-    // Of backward steps, by devices or hosts, what is longer.
+    // The least times of backward steps: on the devices or on the hosts, whichever is longer.
     [[nodiscard]] Nanoseconds least_whole() const {
       return std::max(busy_input + busy_weight, host_input + host_weight);
     }
     [[nodiscard]] Nanoseconds least_input() const { return std::max(busy_input, host_input); }
     [[nodiscard]] Nanoseconds least_weight() const { return std::max(busy_weight, host_weight); }
-    // Chains of backward, and once the gradient has come in from behind: what of it runs again first may have
-    // done so before.
+    // Chains of backward: in all, and from when the gradient has come in from behind. What runs again first
+    // may have done so before that.
     struct Backward {
       Nanoseconds chain = 0, drain = 0;
     };
@@ -104,7 +106,7 @@ class DividedCosts {
                                             std::int64_t from, std::int64_t count,
                                             BackwardChains PartCosts::*chains) const;
 
-  // Whether the stage is not there as one in order, but as one of the way back.
+  // Whether the group holds the stage as one of the way back, not as one in order.
   [[nodiscard]] bool is_mirrored(std::size_t stage, std::size_t group) const {
     return !mirrored_.empty() && stage != group;
   }
@@ -115,7 +117,7 @@ class DividedCosts {
     return stage(static_cast<std::size_t>(steps.stage), group);
   }
   [[nodiscard]] Nanoseconds work_of(const ScheduleShape::Group& group, std::size_t number) const;
-  // Of the parts of a stage.
+  // Returns the sum of a figure of traffic over the parts of a stage.
   [[nodiscard]] Nanoseconds held(const Stage& stage, const MeshTraffic& traffic,
                                  Nanoseconds PartTraffic::*by) const;
   struct LastBackward;

@@ -9,8 +9,8 @@
 
 namespace pipesim {
 
-/// Logarithms of ratios that were seen in classes of recipes, from the widest class to the narrowest. What a
-/// class has not seen itself is as in the next wider one.
+/// Logarithms of ratios that were seen in classes of recipes, from the widest class to the narrowest. A class
+/// in which nothing was seen takes what the next wider one expects.
 template <std::size_t kWidths>
 class LearnedRatios {
  public:
@@ -30,22 +30,23 @@ class LearnedRatios {
   std::array<std::unordered_map<std::uint64_t, Seen>, kWidths> seen_;
 };
 
-/// Of a recipe: what its time and memory are estimated by, beside its bounds.
+/// What the time and memory of a recipe are estimated by, beside its bounds.
 struct EstimateClass {
   std::uint8_t zero = 0;  ///< StateSharding::Kind; one more where gathered weights are kept
   bool pipelined = false;
   bool far_experts = false;  ///< experts are divided beyond a node
-  /// Where each microbatch gathers weights or adds up gradients: among whom, of those weights that are most
-  /// of the model, which are experts' where these are divided.
+  /// Among whom each microbatch gathers weights or adds up gradients; None where it does not. This is of the
+  /// weights that make up most of the model: those of experts, where experts are divided.
   enum class Copies : std::uint8_t { None, InNode, BetweenNodes } copies = Copies::None;
-  /// Doing so takes the longer part of a microbatch the fewer samples a device has: their logarithm to base
-  /// 2, and some; else 0.
+  /// Gathering and adding up take a longer part of a microbatch the fewer samples a device has. This is the
+  /// logarithm of their number to base 2, plus a constant; else 0.
   std::uint8_t samples = 0;
   std::uint8_t schedule = 0;   ///< a number of its name
   std::uint8_t recompute = 0;  ///< as in OpenRecipe
   std::uint8_t sharding = 0;   ///< as in OpenRecipe
   std::uint32_t mesh = 0;      ///< as in OpenRecipe
-  /// A number of what a device does in a microbatch: meshes that divide only samples otherwise do the same.
+  /// Tells apart what a device does in a microbatch. Meshes that differ only in how they divide samples do
+  /// the same.
   std::uint32_t work = 0;
   bool operator==(const EstimateClass&) const = default;
 };
@@ -54,14 +55,14 @@ struct EstimateClass {
 /// above theirs. An estimate only says what to look at first: it proves nothing.
 class RecipeEstimate {
  public:
-  /// The time (ns) of recipes of a class over a bound of this kind. `by_samples`: slow recipes with few
-  /// samples on a device do not speak against those with many, which are as expected before anything was
-  /// seen.
+  /// Returns the expected ratio of the time of recipes of a class to a bound of this kind. `by_samples`: slow
+  /// recipes with few samples on a device do not speak against those with many, which are as expected before
+  /// anything was seen.
   [[nodiscard]] double time_over_bound(const EstimateClass& of, OpenRecipe::Known known,
                                        bool by_samples) const;
-  /// Memory over its bound.
+  /// Returns the expected ratio of memory to its bound.
   [[nodiscard]] double memory_over_bound(const EstimateClass& of) const;
-  /// Whether that is what a recipe took in which a device does the same.
+  /// Whether that ratio was seen in a recipe under which a device does the same.
   [[nodiscard]] bool knows_memory(const EstimateClass& of) const;
 
   /// A closer bound of kind `after` took the place of one of kind `before`.

@@ -25,7 +25,7 @@ struct RatedRecipe {
   Bytes peak;        ///< of the device that needs most memory
   double share = 0;  ///< the most of what plans may use of a device that is used; above 1 it does not fit
 
-  /// Of each device of `topology`.
+  /// Sets peak and share; `peaks` has each device of `topology`.
   void take_memory(const std::vector<DeviceMemory>& peaks, const Topology& topology);
 };
 
@@ -60,7 +60,8 @@ struct RecipeRanking {
   [[nodiscard]] bool proven() const { return left == 0 && bounded == recipes; }
   /// The share of the best's time by which no recipe is better; nothing where that is not known.
   [[nodiscard]] std::optional<double> gap() const;
-  /// Of the simulated ones that fit: those than which none is both faster and leaner, the fastest first.
+  /// Returns the simulated recipes that fit and than which no other is both faster and leaner, the fastest
+  /// first.
   [[nodiscard]] std::vector<RatedRecipe> pareto_front() const;
 };
 

@@ -31,16 +31,16 @@ class RecipeScorer {
   explicit RecipeScorer(const RankingRequest& request) : request_(request) {}
 
   enum class Verdict : std::uint8_t { Rated, NotPossible, TooSlow, Open, TooLarge };
-  /// Rates the recipe. It is not possible where a rule that looks at operators refuses it; it is too slow
+  /// Rates the recipe. It is not possible where a rule that looks at operators refuses it. It is too slow
   /// when it was found to take as long as `limit` (ns). Without a limit it stays open where few microbatches
-  /// do not tell its time, but that it is no less than what then is the bound; its time and peak are then
-  /// estimates at the rate of these microbatches. It is too large where its task graph does not fit into
-  /// memory, or would take more than one search may.
+  /// do not prove its time: its bound is then what they prove, and its time and peak are estimates at their
+  /// rate. It is too large where its task graph does not fit into memory, or would take more than one search
+  /// may.
   Verdict score(RatedRecipe& rated, const std::shared_ptr<const SizedRecipeModel>& sized,
                 std::int64_t microbatches, std::optional<Nanoseconds> limit);
-  /// Of how many microbatches the last estimate is.
+  /// Returns the number of microbatches from which the last estimate was made.
   [[nodiscard]] std::int32_t few() const { return few_; }
-  /// What the evaluator takes that is kept, and letting it go.
+  /// bytes() is the memory of the evaluator that is kept; forget() frees it.
   [[nodiscard]] Bytes bytes() const { return evaluator_ == nullptr ? Bytes() : evaluator_->bytes(); }
   void forget() { evaluator_.reset(); }
 
@@ -55,11 +55,11 @@ class RecipeScorer {
   std::int32_t few_ = 1;
 };
 
-/// What it costs to simulate all of so many microbatches, as a share of the most that is: tasks that take
-/// about a gigabyte.
+/// Returns the cost of simulating so many microbatches, as a share of the most that is simulated: tasks that
+/// take about a gigabyte.
 double cost_of_simulating(const OperatorGraph& graph, std::int64_t microbatches);
-/// Passes that simulating so many microbatches of a recipe takes, or `few` of them, which mostly tell its
-/// time.
+/// Returns how many passes are simulated for so many microbatches of a recipe, or for `few` of them, which
+/// mostly suffice to know its time.
 std::int64_t passes_to_simulate(const OperatorGraph& graph, const Recipe& recipe, std::int64_t microbatches,
                                 bool few);
 
@@ -68,7 +68,8 @@ std::int64_t passes_to_simulate(const OperatorGraph& graph, const Recipe& recipe
 class SimulationMemory {
  public:
   static bool is_much(Bytes bytes) { return bytes > Bytes(200'000'000); }
-  /// What a simulation of so many passes is expected to take. Waits for it, or until nothing else runs.
+  /// Reserves the memory that a simulation of so many passes is expected to take. Waits until there is
+  /// enough, or until nothing else runs.
   class Room {
    public:
     Room(SimulationMemory& memory, std::int64_t passes);

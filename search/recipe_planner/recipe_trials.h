@@ -18,8 +18,8 @@
 
 namespace pipesim {
 
-/// A recipe that is simulated: of few microbatches first, and of all only where the bound that these give is
-/// still among the least.
+/// A recipe that is simulated: with few microbatches first, and with all of them only where the bound from
+/// the few is still among the least.
 struct RecipeTrial {
   OpenRecipe candidate;
   RatedRecipe rated;
@@ -33,8 +33,8 @@ struct RecipeTrial {
 /// The candidate of a trial that stays open, with the bound and the memory that few microbatches tell.
 OpenRecipe bounded_by_few(const RecipeTrial& trial);
 
-/// Bounds and simulates recipes for a ranking, and keeps what is known of it so far: what was counted, and
-/// the best. Which recipes come first is for others to say. For one thread at a time.
+/// Bounds and simulates recipes for a ranking, and keeps what is known of them so far: the counts, and the
+/// best. Callers decide which recipes come first. For one thread at a time.
 class RecipeTrials {
  public:
   /// Recipes that are simulated at the same time, at most.
@@ -50,13 +50,13 @@ class RecipeTrials {
   [[nodiscard]] RecipeRanking& ranking() { return ranking_; }
   [[nodiscard]] const RecipeRanking& ranking() const { return ranking_; }
 
-  /// Asks. Throws OutOfTime when the thread's deadline has passed.
+  /// Asks whether the ranking may go on. Throws OutOfTime when the thread's deadline has passed.
   bool may_go_on();
-  /// From now on it may go on until there is a plan.
+  /// From now on the ranking ends as soon as there is a plan.
   void stop_at_first() { stops_at_first_ = true; }
-  /// Nobody has said that it may not go on.
+  /// Whether the last answer was that it may go on.
   [[nodiscard]] bool goes_on() const { return goes_on_; }
-  /// Of the thread's deadline; infinity without one.
+  /// Returns the seconds until the thread's deadline; infinity without one.
   [[nodiscard]] static double seconds_left();
 
   /// The fastest that fits; null: none was found.
@@ -64,32 +64,32 @@ class RecipeTrials {
   /// Its time (ns); the largest number where there is none.
   [[nodiscard]] Nanoseconds best_time() const;
   [[nodiscard]] bool may_be_best(Nanoseconds bound) const { return best_ == nullptr || bound < best_time(); }
-  /// No bound from here on is of interest: it is no less than the best, or by so little that nobody wants to
-  /// know (RankingRequest::within).
+  /// Bounds from this on are of no interest: they are no less than the best time, or less by so little that
+  /// it does not matter (RankingRequest::within).
   [[nodiscard]] Nanoseconds bound_of_interest() const;
 
-  /// Of simulating a recipe of the mesh, see cost_of_simulating().
+  /// Returns the cost of simulating a recipe of the mesh, see cost_of_simulating().
   [[nodiscard]] double cost_of(std::uint32_t mesh) const;
 
   /// Whether all recipes of the mesh are bounded, one by one or together.
   [[nodiscard]] bool is_bounded(std::uint32_t mesh) const { return is_bounded_[mesh]; }
   void note_bounded(std::uint32_t mesh);
   void note_impossible(std::uint32_t mesh);
-  /// Bounds every recipe of a measured mesh, and tells of those that may fit. Returns the least share of
-  /// what plans may use that any of them needs.
+  /// Bounds every recipe of a measured mesh, and calls `each` for those that may fit. Returns the least share
+  /// of what plans may use that any of them needs.
   double bound_recipes(std::uint32_t mesh, const std::function<void(const OpenRecipe&)>& each);
-  /// Closer bounds of the same kind for all of them, which need the same kind.
+  /// Finds the next closer bound of all these recipes, for which they must need the same measurements.
   void bound_closer(std::span<OpenRecipe> recipes);
 
   /// Nothing where its tensors would be too large. OutOfTime may leave it undone.
   std::optional<RecipeTrial> trial_of(const OpenRecipe& recipe);
-  /// What it needs at least of what plans may use.
+  /// Returns what the recipe needs at least, as a share of what plans may use.
   [[nodiscard]] double bounded_share(const RecipeTrial& trial) const;
-  /// Simulates all at the same time, and tells of each that has a verdict. At OutOfTime it hands back the
-  /// others before it passes that on.
+  /// Simulates all at the same time, and calls `concluded` for each that has a verdict. At OutOfTime it calls
+  /// `put_back` for the others, and throws it again.
   void simulate(std::vector<RecipeTrial>& all, const std::function<void(RecipeTrial&)>& concluded,
                 const std::function<void(const OpenRecipe&)>& put_back);
-  /// Those whose task graphs are too large for this machine.
+  /// Returns the recipes whose task graphs are too large for this machine.
   [[nodiscard]] const std::vector<OpenRecipe>& unsimulated() const { return unsimulated_; }
 
  private:

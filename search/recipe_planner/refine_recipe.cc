@@ -154,7 +154,8 @@ class RecipeRefiner {
     return work;
   }
 
-  // The recipe; where it does not fit, with as few recomputed layers as let it fit. Whether one is the best.
+  // Tries the recipe; where it does not fit, with as few recomputed layers as let it fit. Returns whether one
+  // is the best.
   bool try_all(const Recipe& recipe) {
     if (recipe.recompute == Recompute::Kind::Selective || recipe.recompute == Recompute::Kind::Stage)
       return score(recipe) == Outcome::Better;
@@ -191,7 +192,7 @@ class RecipeRefiner {
     if (outcome == Outcome::TooLarge) too_large_.insert(recipe.str());
     return outcome;
   }
-  // Those of the ranking's set, and those that were tried from elsewhere.
+  // Returns the outcome of a recipe that the ranking or an earlier step has tried.
   [[nodiscard]] Outcome remembered(const Recipe& recipe) const {
     if (too_large_.contains(recipe.str())) return Outcome::TooLarge;
     const auto rated = std::ranges::find(ranking_.rated, recipe, &RatedRecipe::recipe);

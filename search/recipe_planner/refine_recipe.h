@@ -18,8 +18,8 @@ namespace pipesim {
 void refine_ranking(const RankingRequest& request, RecipeRanking& ranking,
                     const std::function<bool(const RankingProgress&)>& go_on);
 
-/// rank_recipes(), and where the rules are a framework's refine_ranking(), for which a part of the time is
-/// kept.
+/// Calls rank_recipes() and then, where the rules are a framework's, refine_ranking(), for which a part of
+/// the time is kept.
 RecipeRanking rank_and_refine(const RankingRequest& request,
                               const std::function<bool(const RankingProgress&)>& go_on);
 

@@ -91,8 +91,9 @@ class RecipeExpander {
     return recipe_.ulysses > 1 && is_multi_head(model_.graph().op(id));
   }
 
-  // Devices of one part of the heads under tp exchange these parts of that. They differ along cp, behind
-  // which other axes may change first; the finest cut of the heads is the last split.
+  // Returns the devices in such an order that those which exchange parts of the heads follow one another.
+  // They differ along cp, behind which other axes may change first; the finest cut of the heads is the last
+  // split.
   [[nodiscard]] std::vector<DeviceId> exchanging(std::span<const DeviceId> devices) const {
     std::int64_t faster = 1;
     for (const MeshAxis axis : mesh_.slowest_first()) {

@@ -43,7 +43,7 @@ bool contracts(const Operator& op, FactorIndex factor) {
          !follows_output(op, factor) && !is_attention(op.kind);
 }
 
-// Of a scalar: what its rows are normalised over.
+// Returns the factor over which the rows are normalised, for an operator whose output is a scalar.
 std::optional<FactorIndex> classes_of_loss(const Operator& op) {
   if (!op.uses.back().dims.empty()) return std::nullopt;
   for (const InnerStep& step : op.inner_steps) {

@@ -7,7 +7,7 @@
 
 namespace pipesim {
 
-/// What a range of indices is to a transformer, as far as its parallelism goes.
+/// The role of a range of indices in the parallelism of a transformer.
 enum class AxisRole : std::uint8_t {
   Other,
   Samples,
@@ -19,15 +19,15 @@ enum class AxisRole : std::uint8_t {
   Experts       ///< each index has weights of its own
 };
 
-/// Attention with heads, over queries s and keys t, in groups g of r heads.
+/// Whether the operator is attention with heads: over queries s and keys t, in groups g of r heads.
 bool is_multi_head(const Operator& op);
 
 /// The axes of a model. Factors of two operators are of one axis when they index the same dimension of a
-/// tensor, or are so through others. Roles follow from what the operators do along an axis, so they hold for
-/// imported models as well.
+/// tensor, directly or through other operators. Roles follow from what the operators do along an axis, so
+/// they hold for imported models as well.
 ///
 /// An axis that is needed whole somewhere has no use for a split and is not Features: a dimension that an
-/// operator takes whole, and what norms and softmax normalise over. The residual stream is such an axis.
+/// operator takes whole, or one that norms and softmax normalise over. The residual stream is such an axis.
 class ModelAxes {
  public:
   explicit ModelAxes(const OperatorGraph& graph);
@@ -36,8 +36,9 @@ class ModelAxes {
   /// The operator's factors with this role, in their order, but not the keys of attention.
   [[nodiscard]] std::vector<FactorIndex> factors(OperatorId op, AxisRole role) const;
   [[nodiscard]] bool has(AxisRole role) const;
-  /// Whether every tensor of the operator runs over experts: products with their weights, and what lies
-  /// between these. What hands tokens out to experts, or adds up their results, has tensors that do not.
+  /// Whether every tensor of the operator runs over experts. That holds for products with experts' weights
+  /// and for what lies between these; not for operators that hand tokens out to experts, or add up their
+  /// results.
   [[nodiscard]] bool is_of_experts(OperatorId op) const;
 
  private:

@@ -14,8 +14,8 @@ namespace pipesim {
 struct ExpertMeshPart {
   MeshAxis axis = MeshAxis::Data;  ///< Tensor: etp, Expert: ep, Data: edp
   std::int64_t degree = 1;
-  /// Of edp: the axis whose coordinate tells these copies apart, so that they have its tokens. Nothing where
-  /// the meshes do not nest.
+  /// For edp: the axis along which these copies differ, so that each has the tokens of its coordinate.
+  /// Nothing where the meshes do not nest.
   std::optional<MeshAxis> along;
   bool operator==(const ExpertMeshPart&) const = default;
 };

@@ -300,7 +300,7 @@ std::optional<std::string> RecipeModel::illegal(const Recipe& recipe) const {
 
 namespace {
 
-// Of one copy of the model.
+// Returns the number of devices of one copy of the model.
 std::int64_t devices_of(const Recipe& recipe) { return recipe.tensor * recipe.context * recipe.pipeline; }
 
 std::string product_text(const Recipe& recipe) {

@@ -19,8 +19,8 @@ class RecipeModel {
 
   [[nodiscard]] const OperatorGraph& graph() const { return graph_; }
   [[nodiscard]] const ModelAxes& axes() const { return axes_; }
-  /// By operator; what stands between two layers goes with the one before, kNoLayer is in front of the first
-  /// layer, and num_layers() is behind the last.
+  /// Returns the layer of each operator. An operator between two layers goes with the one before; kNoLayer is
+  /// in front of the first layer, and num_layers() is behind the last.
   [[nodiscard]] const std::vector<std::int32_t>& layer_of() const { return layer_of_; }
   [[nodiscard]] std::int64_t num_layers() const { return num_layers_; }
 
@@ -47,9 +47,9 @@ class RecipeModel {
 /// if that is given.
 Recipe completed(Recipe recipe, std::int64_t devices, const RecipeModel* model = nullptr);
 
-/// By stage of the pipeline, its number of layers; device_of_stage() says on which of the pp groups it runs.
-/// Without `first` and `last`, every stage has as many; where that does not come out even, embedding and head
-/// may count as a layer. Or why there is no such division, as an error.
+/// The number of layers of each stage of a pipeline, or an error that says why there is no such division.
+/// device_of_stage() says on which of the pp groups a stage runs. Without `first` and `last`, every stage has
+/// as many; where that does not come out even, embedding and head may count as a layer.
 struct LayerDivision {
   std::vector<std::int64_t> layers;
   std::string error;

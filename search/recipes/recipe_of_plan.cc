@@ -174,7 +174,7 @@ class RecipeReader {
     return most;
   }
 
-  // Of most operators that mix values by attention, or of most other products.
+  // Returns the degrees of most operators that mix values by attention, or of most other products.
   [[nodiscard]] Degrees usual_degrees(bool attention) const {
     std::map<Degrees, std::size_t> counts;
     for (std::size_t i = 0; i < strategy_.size(); ++i) {

@@ -26,9 +26,9 @@ struct Noise {
 };
 /// InputError with what is allowed.
 Noise parse_noise(std::string_view text);
-/// Of what was measured: passes and updates, and transfers. Each spread is the median over the keys that have
-/// at least eight samples; of a key, half the distance between the logarithms of its 16 % and 84 % quantiles.
-/// InputError where no key has so many.
+/// Returns the noise that was measured, of passes and updates, and of transfers. Each spread is the median
+/// over the keys that have at least eight samples. The spread of a key is half the distance between the
+/// logarithms of its 16 % and 84 % quantiles. InputError where no key has so many.
 Noise measured_noise(const Calibration& calibration);
 
 /// Times of iterations, each with noise of its own.

@@ -35,13 +35,13 @@ struct Sensitivities {
   std::vector<Sensitivity> figures;
 };
 
-/// Of all rates and latencies that the topology has, and of the host. Walks back over what each task waited
-/// for once (sim/explain.h), and gives each figure the tasks of the path that depend on it: passes and
-/// updates on figures of devices, communication and what it takes from compute on links and on the bandwidth
-/// of memory, launches on the host. So the tasks of one expansion tell about a figure of each, and all
-/// first-order figures together take at most five predictions of the plan with other prices
-/// (Evaluator::score_repriced) beside its evaluation. More memory changes no time of a plan, so that is told
-/// as bytes.
+/// Returns the sensitivities to all rates and latencies that the topology has, and to the host. Walks back
+/// once over what each task waited for (sim/explain.h), and gives each figure the tasks of the path that
+/// depend on it: passes and updates on figures of devices, communication and what it takes from compute on
+/// links and on the bandwidth of memory, launches on the host. So the tasks of one expansion tell about a
+/// figure of each, and all first-order figures together take at most five predictions of the plan with other
+/// prices (Evaluator::score_repriced) beside its evaluation. More memory changes no time of a plan, so that
+/// is told as bytes.
 Sensitivities sensitivities(const SensitivityRequest& request);
 
 }  // namespace pipesim

@@ -296,7 +296,7 @@ class InstanceReader : public RowReader {
   using Ends = std::pair<std::int64_t, std::int64_t>;
   static constexpr std::int64_t kLargestIndex = (std::int64_t{1} << 31) - 1;
 
-  // Of this row, not of the number that follows it.
+  // The error names this row, not the number that follows it.
   [[noreturn]] void refuse_row(const char* allowed) const {
     const std::string place = pointer();
     refuse_at(place.substr(0, place.rfind('/')),

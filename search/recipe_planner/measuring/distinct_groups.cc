@@ -74,7 +74,7 @@ class GroupShapes {
   std::vector<std::int32_t> class_of_;
 };
 
-// Of the numbers below `all` those whose devices have a shape that none before them has.
+// Returns the numbers below `all` whose devices have a shape that no lower number's devices have.
 template <class DevicesOf>
 std::vector<std::int64_t> first_of_each(std::int64_t all, const GroupShapes& shapes, DevicesOf devices_of) {
   if (all == 1) return {0};

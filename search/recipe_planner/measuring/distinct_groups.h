@@ -7,12 +7,12 @@
 
 namespace pipesim {
 
-/// Groups of a pipeline of which every other one is a copy: the same kinds of devices with the same routes
-/// between them. Ascending; the groups are equal stretches of the devices.
+/// Returns groups of a pipeline such that every other group is a copy of one of them: the same kinds of
+/// devices with the same routes between them. They are ascending; groups are equal stretches of the devices.
 std::vector<std::int64_t> distinct_groups(std::int64_t groups, const Topology& topology);
 
-/// The same of pairs of groups that hold the same weights where a schedule goes both ways: number g and the
-/// one as far from the other end. By the first group of each.
+/// Returns the same for pairs of groups that hold the same weights where a schedule goes both ways: group g
+/// and the one as far from the other end. A pair is named by g.
 std::vector<std::int64_t> distinct_pairs(std::int64_t groups, const Topology& topology);
 
 /// The class of each group: those of a class have devices of the same kinds, in the same order. Empty where

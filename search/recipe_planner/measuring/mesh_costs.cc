@@ -195,7 +195,7 @@ struct LeastOfPart {
   Nanoseconds busy = 0, chain = 0, host = 0;
 };
 
-// Of the front, each layer, and what is behind.
+// Returns the least of the front, of each layer, and of what is behind the layers.
 std::vector<LeastOfPart> least_of_parts(const RecipeMeshCosts& costs, const ModelParts& parts) {
   std::vector<LeastOfPart> made;
   const auto add = [&](const PartCosts& part) {

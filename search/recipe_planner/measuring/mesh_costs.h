@@ -46,10 +46,10 @@ struct PartCosts {
   /// Least bytes, over the devices, that a microbatch keeps until its backward begins: what the part makes
   /// for itself, and what the part before made for it on the same devices.
   std::array<Bytes, kNumRecomputes> kept{}, kept_entry{};
-  /// The same of what is there from the end of that backward until the pass of weight gradients begins, where
-  /// it is a step of its own.
+  /// Least bytes that are there from the end of that backward until the pass of weight gradients begins,
+  /// where that pass is a step of its own.
   Bytes kept_for_weights;
-  /// What was made again, and is there when the last of it has been. 0 where something is not proven.
+  /// Bytes that were made again and are there when the last of them was; 0 where something is not proven.
   std::array<Bytes, kNumRecomputes> made_again{};
   /// Elements of weights, by what copies of them could divide.
   struct Weights {
@@ -77,7 +77,7 @@ struct MeshCosts {
   std::vector<RecipeMeshCosts> of_class;  ///< the least of the groups of a class
   std::vector<std::size_t> class_of;      ///< by group; empty: all are of one class
 
-  /// Copies that differ. `times`: so many groups follow each other that hold copies of the same stage.
+  /// Returns the copies that differ. `times`: so many consecutive groups hold copies of the same stage.
   [[nodiscard]] std::vector<CopyCosts> copies(std::int64_t times) const;
 };
 
@@ -105,17 +105,19 @@ class MeshMeter {
   /// `mesh`: legal. `groups`: the pipeline's groups that may differ (distinct_groups()); costs are the least
   /// of them.
   RecipeMeshCosts costs(const Recipe& mesh, const std::vector<std::int64_t>& groups);
-  /// Only how long devices are busy, and no chains or bytes: no more than costs(), in a tenth of its time.
+  /// Measures only how long devices are busy, and no chains or bytes. The figures are no more than those of
+  /// costs(), and take a tenth of its time.
   RecipeMeshCosts busy(const Recipe& mesh, const std::vector<std::int64_t>& groups);
   HeldByParts transfers(const Recipe& mesh, std::int64_t group);
   /// See measure_stage_transfer().
   StageTransfer stage_transfer(const Recipe& mesh, std::int64_t group, std::int64_t other);
-  /// The same whatever the number of samples in a microbatch. `sharding`: any that divides the state of
-  /// weights as it is to be. `both_ways`: with the group as far from the other end, see StageGroups.
+  /// Measures weights; the result is the same whatever the number of samples in a microbatch. `sharding`: any
+  /// that divides the state of weights as it is to be. `both_ways`: with the group as far from the other end,
+  /// see StageGroups.
   HeldByPartsWeights weights(const Recipe& mesh, const StateSharding& sharding, std::int64_t group,
                              bool both_ways);
 
-  /// What it keeps to measure further meshes faster, and forgets here.
+  /// bytes() is the memory of what is kept to measure further meshes faster; forget() frees it.
   [[nodiscard]] Bytes bytes() const;
   void forget();
 
@@ -130,7 +132,7 @@ class MeshMeter {
   const ModelParts& parts_;
 };
 
-/// Permanent bytes of a device of the group, at least on one of them, under this sharding, where there are
+/// Returns permanent bytes that at least one device of the group holds under this sharding, where there are
 /// `times` the copies that were measured.
 Bytes least_permanent(const PartCosts& part, std::int64_t times, const StateSharding& sharding,
                       DataType gradient_type, Optimizer optimizer);
@@ -138,8 +140,8 @@ Bytes least_permanent(const PartCosts& part, std::int64_t times, const StateShar
 /// are not gathered again.
 Bytes least_gathered(const PartCosts& part, std::int64_t times, const StateSharding& sharding);
 
-/// No recipe of this mesh takes less: what all microbatches take in all parts, divided as evenly as the
-/// groups are fast.
+/// Returns a time that every recipe of this mesh takes at least: what all microbatches take in all parts,
+/// divided as evenly as the groups are fast.
 Nanoseconds least_time(const CopyCosts& copy, const ModelParts& parts, std::int64_t groups,
                        std::int64_t microbatches);
 

@@ -12,7 +12,7 @@
 
 namespace pipesim {
 
-/// Of a transfer that is not cut.
+/// A transfer with pieces of this size is not cut.
 inline constexpr Bytes kWholePiece{INT64_MAX / 2};
 
 /// The bound operators of a mesh on one group of devices; layouts and plans of all meshes.
@@ -76,7 +76,7 @@ class MeshTables {
     return plans_.between(terms, target, {bytes_per_element(graph_.tensor(tensor).type), kWholePiece});
   }
   [[nodiscard]] CommunicationPlans& plans() { return plans_; }
-  /// Of a plan that is not kept.
+  /// Returns how long a plan holds lanes, without keeping the plan.
   [[nodiscard]] std::vector<LaneUse> loads(const LayoutIds& terms, LayoutId target, DataType type,
                                            Bytes largest_piece, GatherBy gathers = GatherBy::AllGather,
                                            const CollectiveVisit& visit = {}) {

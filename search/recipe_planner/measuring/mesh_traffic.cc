@@ -91,7 +91,7 @@ MeshTraffic on_busiest_lanes(const HeldByParts& transfers, const HeldByPartsWeig
                      add(all[lane], share, layers[c]);
                    });
   }
-  // Of two the first one.
+  // Returns the lane for which the figure is largest, the first of equal ones.
   const auto busiest = [&](auto held) {
     const auto lane = std::ranges::max_element(all, {}, held);
     return static_cast<std::size_t>(lane - all.begin());

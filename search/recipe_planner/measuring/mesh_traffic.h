@@ -8,8 +8,8 @@
 
 namespace pipesim {
 
-/// How long one device's share of a link, the busiest of them, is held by transfers within parts, gradients
-/// and gathered weights.
+/// How long the busiest lane, one device's share of a link, is held by transfers within parts, by gradients
+/// and by gathered weights.
 struct PartTraffic {
   Nanoseconds each = 0;    ///< by every microbatch
   Nanoseconds once = 0;    ///< by an iteration
@@ -27,7 +27,7 @@ struct MeshTraffic {
 /// Makes each figure of parts the lower one.
 void lower(MeshTraffic& traffic, const MeshTraffic& other);
 
-/// On which groups of a pipeline stages may lie whose traffic may differ; it is the least of them.
+/// The groups of a pipeline on which the traffic of stages may differ. The least of them counts.
 struct StageGroups {
   std::vector<std::int64_t> distinct;      ///< distinct_groups(), or distinct_pairs()
   bool both_ways = false;                  ///< each stage lies on two groups: as ScheduleKind::both_ways
@@ -40,11 +40,11 @@ struct StageGroups {
 using HeldByParts = std::vector<HeldLanes>;
 using HeldByPartsWeights = std::vector<HeldByWeights>;
 
-/// Whether the gradients that are reduced once an iteration are so beside backward.
+/// Whether gradients that are reduced once an iteration are reduced beside backward.
 bool reduces_beside_backward(const Recipe& recipe, const Runtime& runtime);
 
-/// On one lane for all parts: that which all layers hold longest. `beside_backward`: see
-/// reduces_beside_backward().
+/// Returns the traffic of all parts on the lanes that all layers together hold longest: one lane in all, and
+/// one at the end. `beside_backward`: see reduces_beside_backward().
 MeshTraffic on_busiest_lanes(const HeldByParts& transfers, const HeldByPartsWeights& weights,
                              const StateSharding& sharding, const ModelParts& parts,
                              std::int64_t microbatches, bool beside_backward);

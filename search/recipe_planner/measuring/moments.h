@@ -20,7 +20,7 @@ inline Nanoseconds least(const Moments& moments) {
   return moments.empty() ? kNoChain : *std::ranges::min_element(moments);
 }
 
-/// What it adds at least to a task of a process, whose sum of times is rounded.
+/// Returns what this time adds at least to a task of a process, whose sum of times is rounded.
 inline Nanoseconds least_host_time(Seconds time) {
   return std::max<Nanoseconds>(0, to_nanoseconds(time) - 1);
 }

@@ -57,7 +57,7 @@ class BusyDevices : private PartOnMesh {
   }
 
  private:
-  // Of a pass on a device, with the collectives inside it.
+  // Returns how long the host launches a pass on a device, with the collectives inside the pass.
   [[nodiscard]] Nanoseconds launch_time(OperatorId op, Pass pass, const PassWork& work,
                                         std::int32_t shard) const {
     const HostTimes& times = tables_.runtime().host;

@@ -68,7 +68,7 @@ class PartChains : private PartOnMesh {
     std::vector<Ancestors> before;  // by shard: runs on the same device that it waits for
     Moments weight;                 // by shard: how long the pass of weight gradients takes, if it is counted
   };
-  // Of operators in the part, and of one outside.
+  // The runs of operators in the part, and of one outside it.
   class Runs {
    public:
     explicit Runs(const PartChains& chains)
@@ -85,7 +85,7 @@ class PartChains : private PartOnMesh {
       made = std::move(run);
       go_on(chains_.tables_[op].config.devices, *made);
     }
-    // Of two devices with the same number, all runs so far were the same.
+    // Two devices with the same number had the same runs so far.
     [[nodiscard]] std::int32_t history(DeviceId device) const { return history_[device.index()]; }
     [[nodiscard]] const Run* find(OperatorId op) const {
       if (outside_ == op) return &of_outside_;
@@ -130,8 +130,8 @@ class PartChains : private PartOnMesh {
     return static_cast<std::size_t>(std::ranges::lower_bound(part_.operators, op) - part_.operators.begin());
   }
 
-  // When shards run forward. Chains begin at 0 with what makes the entry, or without its way in with what
-  // reads it; in front of the layers with any operator.
+  // Returns when shards run forward. Chains begin at 0 with what makes the entry, or, without its way in,
+  // with what reads it. In front of the layers they begin with any operator.
   Runs forward_runs(bool with_way_in) {
     Runs runs(*this);
     const bool front = &part_ == &parts_.front;
@@ -193,8 +193,8 @@ class PartChains : private PartOnMesh {
     }
   }
 
-  // A device does one thing after the other: of what the run waits for there, all that can't begin before a
-  // moment takes its time after it.
+  // Finishes a run. A device does one thing after the other: of what the run waits for there, all that can't
+  // begin before a moment takes its time after it.
   void finish(Run& run, const Runs& runs, const BoundOperator& bound, const PassWork& work) {
     const std::vector<DeviceId>& devices = bound.config.devices;
     std::vector<std::pair<Nanoseconds, Nanoseconds>> before;  // begin, duration
@@ -259,8 +259,8 @@ class PartChains : private PartOnMesh {
     }
   }
 
-  // Passes of inputs' gradients. Chains begin with the backward of what makes the exit, or, where `again` is
-  // given, with what runs again.
+  // Returns passes of inputs' gradients. Chains begin with the backward of what makes the exit (`from_exit`),
+  // and with what runs again where `again_runs` is given.
   Runs backward_runs(std::size_t kind, const Runs* again_runs, Weights weights, bool from_exit) {
     Runs runs(*this);
     const OperatorId last = part_.exit ? graph_.tensor(*part_.exit).producer : OperatorId();
@@ -289,7 +289,8 @@ class PartChains : private PartOnMesh {
     return runs;
   }
 
-  // Of an operator that does not run again itself: what its backward reads of those that do comes once more.
+  // An operator that does not run again itself waits until what its backward reads of operators that do has
+  // come once more.
   void wait_for_data_again(Run& run, const Runs& again_runs, OperatorId op, std::size_t kind) {
     const BoundOperator& bound = tables_[op];
     for (std::size_t u = 0; u < bound.op->uses.size(); ++u) {
@@ -391,7 +392,7 @@ class PartChains : private PartOnMesh {
     chains.all[kind] = std::max<Nanoseconds>(0, least(run.begin));
   }
 
-  // All that runs again does so from 0 on; then comes backward.
+  // Everything that runs again does so from 0 on; then comes backward.
   Nanoseconds backward_again(std::size_t kind, Weights weights) {
     const Runs runs = runs_again(kind, {});
     return runs.empty() ? 0 : end_on_every_device(backward_runs(kind, &runs, weights, false));

@@ -58,10 +58,10 @@ class PartMemory : private PartOnMesh {
     return bytes;
   }
 
-  // Of a tensor, what is there for a reader.
+  // How much of a tensor is there for a reader.
   enum class There : std::uint8_t { Nothing, OwnPieces, All };
-  // Bytes of the tensor: the device's own piece for its maker and for readers there, and what arrived.
-  // What is gathered again is there, or the own piece is.
+  // Returns the bytes of the tensor that are there at least: the device's own piece for its maker and for
+  // readers there, and what arrived. What is gathered again may be there or only the own piece, which counts.
   template <class ThereFor>
   [[nodiscard]] ByDevice bytes_of(TensorId tensor, bool for_maker, ThereFor there_for) {
     const UseRef maker = tables_.backward().producing_use(tensor);
@@ -134,8 +134,8 @@ class PartMemory : private PartOnMesh {
     return bytes;
   }
 
-  // When the last operator that runs again has done so on a device: what all those made again there that it
-  // waits for, as far as backward passes read it that wait for it in turn.
+  // Returns what is there when the last operator that runs again has done so on a device: what operators that
+  // it waits for made again there, as far as backward passes read it that wait for it in turn.
   [[nodiscard]] Bytes made_again(std::size_t kind) {
     const auto last = std::find_if(part_.operators.rbegin(), part_.operators.rend(),
                                    [&](OperatorId op) { return again(kind, op); });

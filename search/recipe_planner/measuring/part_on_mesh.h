@@ -29,15 +29,16 @@ class PartOnMesh {
   [[nodiscard]] TensorId tensor_of(UseRef use) const {
     return graph_.op(use.op).uses[static_cast<std::size_t>(use.use)].tensor;
   }
-  /// From what makes the tensor to the use.
+  /// Returns the plan from what makes the tensor to the use.
   [[nodiscard]] const CommunicationPlan& forward_plan(UseRef use) const;
-  /// Whether the plan, of this use, brings devices more than their own part: they gather it.
+  /// Whether the plan of this use brings devices more than their own part, so that they gather it.
   [[nodiscard]] bool is_gathered(UseRef use, const CommunicationPlan& plan) const;
-  /// From those that make the tensor's gradient to what makes the tensor.
+  /// Returns the plan from those that make the tensor's gradient to what makes the tensor.
   [[nodiscard]] const CommunicationPlan& gradient_plan(TensorId tensor) const;
   /// The least share of a transfer's time that products do not hide (Runtime::tensor_overlap).
   [[nodiscard]] double least_share(const CommunicationPlan& plan) const;
-  /// On which a reader waits for what the same device gives for this term; in no order, maybe more than once.
+  /// Returns the devices on which a reader waits for what the same device gives for this term; in no order,
+  /// some maybe more than once.
   [[nodiscard]] static std::vector<DeviceId> devices_that_give_and_take(const CommunicationPlan& plan,
                                                                         std::int32_t term);
   /// Whether the tensor has a gradient, and all that add to it are in the part.

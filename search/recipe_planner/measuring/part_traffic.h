@@ -11,7 +11,7 @@ namespace pipesim {
 /// How long transfers hold lanes, by the numbers of the lanes, ascending; others are not held.
 using HeldLanes = std::vector<std::pair<std::size_t, Nanoseconds>>;
 
-/// By a microbatch's transfers in the part.
+/// Returns how long a microbatch's transfers in the part hold lanes.
 HeldLanes held_by_transfers(const PartOnMesh& part);
 
 /// Where a weight's copies and gradients are, each layout once: on one group of devices, or on several that
@@ -19,12 +19,12 @@ HeldLanes held_by_transfers(const PartOnMesh& part);
 struct WeightPlaces {
   LayoutIds needed, gradients;
 };
-/// Of the weights that the part is the first to use, and that no other part uses.
+/// It has the weights that the part is the first to use and that no other part uses.
 using PlacesByWeight = std::map<TensorId, WeightPlaces>;
 void add_weight_places(const PartOnMesh& part, PlacesByWeight& places);
 
-/// By reducing gradients once, of weights whose state stays whole and of those whose state is divided, and by
-/// gathering the latter once. Weights that are small beside the others are left out.
+/// How long lanes are held by reducing gradients once, of weights whose state stays whole and of those whose
+/// state is divided, and by gathering the latter once. Weights that are small beside the others are left out.
 struct HeldByWeights {
   HeldLanes whole, divided, gather;
   HeldLanes summed;     ///< instead of `divided` under zero1, where Runtime::sums_whole says so

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kMost = 64;
 
-// Of 16-bit products, or the highest that there is.
+// Returns the peak rate of 16-bit products, or the highest rate that there is.
 double peak_of(const DeviceKind& kind) {
   if (const auto half = kind.peak.find(DataType::Float16); half != kind.peak.end()) return half->second.value;
   double highest = 0;

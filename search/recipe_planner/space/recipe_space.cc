@@ -45,7 +45,7 @@ std::int64_t devices_in_smallest_node(const Topology& topology) {
   return least;
 }
 
-// Divisions are alike under all of them.
+// Layers are divided alike under all schedules in a V, so any of them will do.
 const std::string& a_schedule_in_v() {
   static const std::string name = [] {
     const std::vector<std::string> all = plan_schedules();
@@ -273,8 +273,8 @@ std::vector<PipelineChoice> RecipeSpace::find_pipelines(std::int64_t groups,
   return found;
 }
 
-// That of the rules; where a condition is on it, what the condition leaves, said unless it goes without
-// saying.
+// Returns the messages that the rules imply. Where a condition is on messages, returns those that it leaves;
+// they are left unsaid where the rules imply them.
 std::vector<std::optional<StageMessages>> RecipeSpace::messages_under(const Recipe& pipeline) const {
   if (!filter_.concerns(RecipeTrait::Messages)) return {std::nullopt};
   std::vector<std::optional<StageMessages>> left;
@@ -294,8 +294,8 @@ std::vector<std::optional<StageMessages>> RecipeSpace::messages_under(const Reci
   return left;
 }
 
-// That of the rules first; where a condition is on it, a pipeline has the other as well. Without one, what
-// runs the plan reduces all gradients alike.
+// Returns the reduction of the rules first. Where a condition is on it, a pipeline has the other as well.
+// Without a pipeline, what runs the plan reduces all gradients alike.
 std::vector<std::optional<GradientReduction>> RecipeSpace::reductions(std::int64_t groups) const {
   const std::optional<GradientReduction> usual = filter_.rules().reduction;
   if (groups == 1 || !filter_.concerns(RecipeTrait::Reduction)) return {usual};
@@ -307,7 +307,7 @@ RecipeSpace::Copies RecipeSpace::copies_of(const Recipe& mesh) {
   return {mesh.tensor, mesh.context, mesh.data, mesh.divides_experts() ? mesh.expert_data() : 1};
 }
 
-// Those of the rules; where a condition is on gathers, with and without them in forward.
+// Returns the kinds of the rules; where a condition is on gathers, with and without gathers in forward.
 std::vector<StateSharding> RecipeSpace::kinds_of_sharding() const {
   std::vector<StateSharding> kinds = filter_.rules().shardings;
   if (!filter_.concerns(RecipeTrait::Gather)) return kinds;

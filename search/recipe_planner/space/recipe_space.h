@@ -42,10 +42,11 @@ struct PipelineChoice {
 ///   mbs 1, 2, 4, 8 or 16, or what a condition asks for
 ///   first and last stage within two layers of the others; every vpp that divides the layers of a group
 ///   where devices are of several kinds, mixed_divisions() too
-///   the schedules that take no number and train as the model does without a pipeline; those that go both
-///   ways with zero 0 alone recompute none, selective, full zero 0 to 3, over all copies of a weight or over
-///   those inside a node overlap of gathers, reductions, messages and tp as the filter's rules say, or as its
-///   conditions ask for
+///   the schedules that take no number and train as the model does without a pipeline;
+///   those that go both ways with zero 0 alone
+///   recompute none, selective, full
+///   zero 0 to 3, over all copies of a weight or over those inside a node
+///   overlap of gathers, reductions, messages and tp as the filter's rules say, or its conditions ask for
 /// Everything else has its default, and the filter's rules allow all of it. Recipes that expand to the same
 /// plan come once: zero needs copies, and of two ways to write a division of layers the shorter one counts.
 ///

@@ -95,7 +95,8 @@ class GroupSteps {
     return counts;
   }
 
-  // Of moments with as many before their input, the first with most before their weights.
+  // Keeps, for each number of microbatches before their input, the first moment with most before their
+  // weights.
   void look() {
     const Counts counts = counts_of(now_);
     const auto [known, fresh] = moments_.try_emplace(counts.input, now_);

@@ -24,7 +24,7 @@ struct StepSequence {
   bool both_ways = false;  ///< as ScheduleKind::both_ways
 };
 
-/// Sequences, those that were made last.
+/// Keeps the sequences that were made last.
 class StepSequences {
  public:
   /// `schedule`: suits the shape. `chunks`: stages on each group. Valid until the next call.
