@@ -14,7 +14,7 @@ class FakeClock {
   [[nodiscard]] Deadline::WallClock wall_clock() const {
     return [looks = looks_] { return static_cast<double>((*looks)++); };
   }
-  /// One that passes at the look after so many.
+  /// A deadline that passes at the look after so many.
   [[nodiscard]] Deadline after(std::int64_t looks) const {
     return Deadline(static_cast<double>(looks), wall_clock());
   }

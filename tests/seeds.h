@@ -10,8 +10,8 @@
 
 namespace pipesim {
 
-/// Does a sanitizer watch? It makes code five to fifteen times slower, and many repetitions tell it nothing
-/// that a few do not.
+/// Whether a sanitizer watches. It makes code five to fifteen times slower, and finds no more in many
+/// repetitions than in a few.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr bool sanitized = true;
 #else

@@ -38,7 +38,7 @@ struct ExecutionParts;
 class Backend : public DeviceKernels {
  public:
   [[nodiscard]] virtual std::string name() const = 0;
-  /// False: buffers have no content, so there is nothing to load or to inspect.
+  /// Whether buffers have content. If they have none, there is nothing to load or to inspect.
   [[nodiscard]] virtual bool computes() const { return true; }
   /// DeviceError when there is not enough memory for the buffers that stay.
   [[nodiscard]] virtual std::unique_ptr<Execution> make_execution(const ExecutionParts& parts) = 0;

@@ -17,11 +17,10 @@ namespace pipesim {
 /// layouts; the operator's index maps determine what a shard must hold. A pass with n inner steps (InnerStep
 /// of that pass, in order) is cut into n + 1 segments, called one after the other. The statistics of step i
 /// are complete from segment i + 1 on. Statistics, outputs and gradients keep the values that earlier
-/// segments of the pass wrote. In a ring
-/// (ParallelConfig::ring) a call has one block of the keys: of forward, the first segment is called for each
-/// block and no other; of backward, all for the first block, and the last one for the others. Gradients are
-/// those of the addend that this shard contributes (operator algebra, section 1). Safe to call from several
-/// threads.
+/// segments of the pass wrote. In a ring (ParallelConfig::ring) a call has one block of the keys: forward
+/// calls only the first segment, for each block; backward calls all segments for the first block, and the
+/// last one for the other blocks. Gradients are those of the addend that this shard contributes (operator
+/// algebra, section 1). Safe to call from several threads.
 template <class Call>
 class OperatorKernel {
  public:
@@ -32,7 +31,7 @@ class OperatorKernel {
     return 0;
   }
   virtual void forward(const Call& call, std::size_t segment) const = 0;
-  /// Gradients of inputs; also of the weights when the operator has no separate weight pass
+  /// Computes the gradients of inputs, and those of weights when the operator has no separate weight pass
   /// (Operator::flops_backward_weight is empty).
   virtual void backward_input(const Call& call, std::size_t /*segment*/) const {
     throw InternalError("kind " + call.op.kind + " has no backward pass for its inputs");
@@ -59,12 +58,12 @@ class KernelTable {
     }
     std::ranges::sort(kernels_, {}, &NamedKernel<Kernel>::kind);
   }
-  /// nullptr when there is none.
+  /// Returns the kernel of this kind, or nullptr when there is none.
   [[nodiscard]] const Kernel* find(std::string_view kind) const {
     const auto at = std::ranges::lower_bound(kernels_, kind, {}, &NamedKernel<Kernel>::kind);
     return at == kernels_.end() || at->kind != kind ? nullptr : at->kernel;
   }
-  /// Sorted.
+  /// Returns all kinds that have a kernel, sorted.
   [[nodiscard]] std::vector<std::string_view> kinds() const {
     std::vector<std::string_view> kinds;
     for (const NamedKernel<Kernel>& named : kernels_) kinds.push_back(named.kind);

@@ -26,7 +26,7 @@ std::vector<std::string> plugin_folders() {
   if (error) return folders;
   const std::filesystem::path folder = program.parent_path(), above = folder.parent_path();
   folders.push_back(folder);
-  // As they are installed: bin/PROGRAM or libexec/pipesim/PROGRAM, and lib/pipesim/.
+  // The program is installed in bin/ or libexec/pipesim/, and plugins in lib/pipesim/.
   const std::filesystem::path prefix = above.filename() == "libexec" ? above.parent_path() : above;
   folders.push_back(prefix / "lib" / "pipesim");
   return folders;

@@ -15,7 +15,7 @@ constexpr T sum_of(T a, T b) {
   }
 }
 
-/// NaN where one is.
+/// The maximum is NaN when a or b is NaN.
 template <class T>
 constexpr T max_of(T a, T b) {
   const bool lost = b != b;  // NOLINT(misc-redundant-expression): what std::isnan says, on devices too

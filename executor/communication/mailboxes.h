@@ -65,7 +65,7 @@ class Mailboxes {
 };
 
 /// A set of messages under way. The constructor posts them; the destructor withdraws them if they are not
-/// complete. The lists, and the memory that they name, must live as long.
+/// complete. The lists, and the memory that they name, must outlive it.
 class Mailboxes::Exchange {
  public:
   Exchange(Mailboxes& world, int endpoint, std::span<const Outgoing> out, std::span<const Incoming> in,

@@ -19,7 +19,7 @@ class SharedMemory {
 
   /// May be called from any thread; transports may outlive the world.
   [[nodiscard]] std::shared_ptr<Transport> transport(int endpoint) const;
-  /// As Transport::abort.
+  /// Makes pending and later exchanges throw a DeviceError, like Transport::abort.
   void abort(const std::string& reason);
 
  private:

@@ -42,8 +42,8 @@ class UnsplitReference {
  public:
   /// An error of up to this many times the tensor's noise counts as rounding.
   static constexpr double allowed_factor = 4;
-  /// Runs on device 0 of the topology. All must outlive this; `worlds` as in Training::Setting, and
-  /// before_allocation, which is called for each of its runs, one for each order of sums.
+  /// Runs on device 0 of the topology. All arguments must outlive this. `worlds` and before_allocation are as
+  /// in Training::Setting; the latter is called for each run, and there is one run for each order of sums.
   UnsplitReference(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options,
                    const CpuBackend::Settings& settings, const TensorSource& source,
                    std::span<Communicator* const> worlds, std::uint64_t seed,

@@ -6,7 +6,7 @@
 
 namespace pipesim {
 
-/// By CUPTI's Activity API (CUPTI documentation, "CUPTI Activity API").
+/// Returns a collector that uses CUPTI's Activity API (CUPTI documentation, "CUPTI Activity API").
 ///
 /// Plans must not run as captured CUDA graphs while it collects: before 13.1 Update 1 CUPTI gives launches of
 /// graphs wrong correlation ids in all sessions but the first (CUPTI release notes), and all kernels of a

@@ -4,9 +4,9 @@
 
 namespace pipesim::gpu {
 
-/// A function of the driver (libcuda.so.1), which is found by the runtime: the library starts without one.
-/// `version`: of CUDA, where its interface began, as 12050. DeviceError that says so when the driver is
-/// older.
+/// Finds a function of the driver (libcuda.so.1) through the runtime, so that the library starts without a
+/// driver. `version`: the first version of CUDA with this interface, such as 12050. DeviceError when the
+/// driver is older.
 void* find_driver_function(const char* name, int version, const CudaGpu& gpu);
 
 template <class Function>

@@ -38,7 +38,7 @@ void throw_error(CUresult error, const std::string& call, const CudaGpu& gpu) {
     driver_function<CUresult (*)(CUresult, const char**)>("cuGetErrorName", 6000, gpu)(error, &name);
     driver_function<CUresult (*)(CUresult, const char**)>("cuGetErrorString", 6000, gpu)(error, &text);
   } catch (const DeviceError&) {
-    // The number has to do.
+    // Without the driver's functions, the message only has the error's number.
   }
   throw_device_error(call, gpu, text == nullptr ? "failed" : text, name == nullptr ? number : name);
 }

@@ -17,7 +17,7 @@ namespace pipesim::gpu {
 [[noreturn]] void throw_error(cudaError_t error, const std::string& call, const CudaGpu& gpu);
 [[noreturn]] void throw_error(cublasStatus_t error, const std::string& call, const CudaGpu& gpu);
 [[noreturn]] void throw_error(cudnnStatus_t error, const std::string& call, const CudaGpu& gpu);
-/// Throws the driver's error, with its name and text where the driver tells them.
+/// Throws the driver's error, with its name and text where the driver knows them.
 [[noreturn]] void throw_error(CUresult error, const std::string& call, const CudaGpu& gpu);
 
 /// DeviceError unless the call was successful.

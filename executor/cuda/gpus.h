@@ -18,11 +18,11 @@ struct CudaGpu {
 
 /// CUDA's version number as text: "13.0" for 13000.
 std::string cuda_version_text(int version);
-/// The newest CUDA that the driver serves, as 13000; 0 without a driver.
+/// The newest version of CUDA that the driver supports, such as 13000; 0 without a driver.
 int driver_version();
 /// The number of GPUs. When there are none, `why` gets the reason.
 int count_gpus(std::string& why);
-/// DeviceError when the library has no code for it.
+/// Returns the GPU of this number. DeviceError when the library has no code for it.
 CudaGpu gpu_to_use(int number);
 
 }  // namespace pipesim::gpu

@@ -7,8 +7,8 @@
 
 namespace pipesim::gpu {
 
-/// Puts a body, by its number, into a stream of the current device: for every index below `count` > 0, on so
-/// many multiprocessors.
+/// Launches the body of this number in a stream of the current device, for every index below `count` > 0, on
+/// so many multiprocessors.
 cudaError_t launch_body(std::size_t number, const void* body, std::int64_t count, int multiprocessors,
                         cudaStream_t stream);
 

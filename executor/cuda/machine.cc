@@ -16,8 +16,8 @@ Nanoseconds elapsed(cudaEvent_t from, cudaEvent_t to, const CudaGpu& gpu) {
   return std::llround(static_cast<double>(milliseconds) * 1e6);
 }
 
-// When an event that was recorded on a GPU was over, by the host's clock: by how long before one that the
-// host sees come, the soonest seen of a few.
+// Returns the time on the host's clock at which an event of a GPU was over. It is measured back from a new
+// event that the host waits for; of several tries, the quickest counts.
 Nanoseconds host_time(const CudaEvent& event) {
   using Clock = std::chrono::steady_clock;
   constexpr int tries = 5;

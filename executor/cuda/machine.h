@@ -11,11 +11,11 @@
 
 namespace pipesim::gpu {
 
-/// GPUs, or equal parts of one. What is recorded should have run once before: libraries load their kernels at
-/// their first use.
+/// GPUs, or equal parts of one. Work should have run once before it is recorded, because libraries load their
+/// kernels at their first use.
 class CudaMachine : public Machine {
  public:
-  /// As CudaLibrary::machine().
+  /// Throws the errors of CudaLibrary::machine().
   explicit CudaMachine(const MachineSetting& setting);
   ~CudaMachine() override;
   CudaMachine(const CudaMachine&) = delete;
@@ -30,7 +30,7 @@ class CudaMachine : public Machine {
   void release(DeviceId device, std::byte* memory, Bytes size) override;
   [[nodiscard]] std::unique_ptr<Stream> make_stream(DeviceId device, StreamUse use) override;
   [[nodiscard]] std::unique_ptr<Event> make_event(DeviceId device) override;
-  /// Between GPUs to some microseconds: each has a clock of its own.
+  /// Times between GPUs are exact to some microseconds only, because each GPU has its own clock.
   [[nodiscard]] Nanoseconds time_between(const Event& from, const Event& to) override;
   void begin_recording(Stream& first) override;
   [[nodiscard]] std::unique_ptr<Recording> end_recording(Stream& first) override;

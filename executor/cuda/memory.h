@@ -63,7 +63,7 @@ class WorkMemory {
   explicit WorkMemory(const CudaGpu& gpu)
       : gpu_(gpu), scratch_(gpu, MemoryStack::Place::Device), workspace_(gpu, MemoryStack::Place::Device) {}
   MemoryStack& scratch() { return scratch_; }
-  /// The same each time, at least as large as the first one asked for.
+  /// Returns the same memory each time, at least as large as the first request.
   std::byte* workspace(std::size_t bytes);
   /// Returns when nothing runs on the GPU.
   void finish_gpu() const;
@@ -78,7 +78,7 @@ class WorkMemory {
 class UploadRing {
  public:
   UploadRing(const CudaGpu& gpu, cudaStream_t stream) : gpu_(gpu), stream_(stream) {}
-  /// When the stream is done.
+  /// The stream must be done.
   ~UploadRing();
   UploadRing(const UploadRing&) = delete;
   UploadRing& operator=(const UploadRing&) = delete;

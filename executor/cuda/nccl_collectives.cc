@@ -274,7 +274,7 @@ class NcclCollectives : public Collectives {
     for (const int rank : ranks) wait_for(group, rank);
   }
 
-  // Until what was asked of a communicator is under way.
+  // Returns when the calls to a communicator are no longer in progress.
   void wait_for(const Group& group, int rank) {
     for (;;) {
       ncclResult_t state = ncclInProgress;

@@ -7,8 +7,9 @@
 
 namespace pipesim::gpu {
 
-/// Collectives by NCCL: one rank for each GPU, of this process and of the others. The machine's devices are
-/// GPUs of their own. `processes.gather` is called by prepare() only. DeviceError with NCCL's reason.
+/// Returns collectives of NCCL, with one rank for each GPU of this process and of the others. Each device of
+/// the machine must be a GPU of its own. `processes.gather` is called by prepare() only. DeviceError with
+/// NCCL's reason.
 std::unique_ptr<Collectives> make_nccl_collectives(Machine& machine, const Processes& processes);
 
 }  // namespace pipesim::gpu

@@ -14,8 +14,7 @@ namespace {
 constexpr int kResources = 12040;  // CUDA that began with green contexts …
 constexpr int kStreams = 12050;    // … and with their streams
 
-// As many groups as there are of at least so many multiprocessors: none where the driver makes no such
-// groups.
+// Returns how many groups of at least `least` multiprocessors the driver can form, or 0 when it forms none.
 unsigned groups_of(const CUdevResource& all, unsigned least, const CudaGpu& gpu) {
   const auto split =
       driver_function<PFN_cuDevSmResourceSplitByCount_v12040>("cuDevSmResourceSplitByCount", kResources, gpu);
@@ -29,7 +28,8 @@ unsigned groups_of(const CUdevResource& all, unsigned least, const CudaGpu& gpu)
 std::vector<CUdevResource> divided(const CUdevResource& all, int parts, const CudaGpu& gpu) {
   const unsigned have = all.sm.smCount;
   auto wanted = static_cast<unsigned>(parts);
-  // The driver rounds up to what its multiprocessors come in; the most that still leaves enough groups.
+  // The driver rounds groups up to its own multiples of multiprocessors. This finds the largest groups of
+  // which there are still enough.
   unsigned least = have / wanted;
   while (least > 0 && groups_of(all, least, gpu) < wanted) --least;
   if (least == 0)

@@ -22,8 +22,8 @@ class Partitions {
 
   /// The number of multiprocessors that the driver gave the part.
   [[nodiscard]] int multiprocessors(int part) const;
-  /// Waits for no other stream; `priority` as CUDA numbers them. cudaStreamDestroy() ends it, before these
-  /// parts end.
+  /// Returns a stream that waits for no other stream; `priority` is as CUDA numbers it. It must be ended by
+  /// cudaStreamDestroy() before these parts end.
   [[nodiscard]] cudaStream_t make_stream(int part, int priority) const;
 
  private:

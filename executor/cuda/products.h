@@ -24,8 +24,8 @@ class Products {
   ~Products();
   Products(const Products&) = delete;
   Products& operator=(const Products&) = delete;
-  /// False, with nothing done, where the library can't: an epilogue at these addresses, or these types.
-  /// Neither rows, columns nor inner is 0.
+  /// Returns false, with nothing done, when the library can't compute the epilogue at these addresses, or
+  /// these types. Neither rows, columns nor inner may be 0.
   bool multiply(const MatrixProduct& product, cudaStream_t stream, std::byte* workspace);
 
  private:

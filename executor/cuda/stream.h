@@ -45,7 +45,7 @@ class CudaEvent : public Event {
 
 class CudaStream : public Stream {
  public:
-  /// Takes the stream. The device and `now` outlive it.
+  /// Takes ownership of the stream. The device and `now` must outlive it.
   CudaStream(const CudaDevice& device, cudaStream_t stream, const CudaRecordingNow& now);
   ~CudaStream() override;
   CudaStream(const CudaStream&) = delete;
@@ -85,17 +85,17 @@ class CudaStream : public Stream {
 /// A CUDA graph, with the memory that its work uses.
 class CudaRecording : public Recording {
  public:
-  /// Begins to record what `first` and all that wait for it are given.
+  /// Begins to record the work that is given to `first` and to all streams that wait for it.
   explicit CudaRecording(CudaStream& first);
   ~CudaRecording() override;
   CudaRecording(const CudaRecording&) = delete;
   CudaRecording& operator=(const CudaRecording&) = delete;
-  /// Ends it, on the same stream; may be repeated from now on.
+  /// Ends the recording, on the same stream. From then on it may be repeated.
   void end(CudaStream& first);
   void repeat(cudaStream_t stream) const;
 
   WorkMemory& memory_of(const CudaStream& stream);
-  /// A copy of memory of the host that stays as it is.
+  /// Returns a copy of host memory that stays unchanged.
   const std::byte* keep(const void* from, std::size_t bytes);
 
  private:

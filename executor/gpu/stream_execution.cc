@@ -94,7 +94,7 @@ void StreamExecution::place(const DeviceProgram& program) {
   for (const std::vector<Instruction>& stream : program.streams) add(stream, StreamUse::Communication);
 }
 
-// When all have their place, which does not change any more.
+// This runs when placed_ is complete, so that its elements move no more.
 void StreamExecution::find_awaited() {
   const auto on_device = [&](TaskId task, DeviceId device) {
     return &*std::ranges::find_if(placed_[task.index()],
@@ -262,7 +262,7 @@ void StreamExecution::give_all(const StepContext& context) {
   }
 }
 
-// What is moved around a collective would stand for it.
+// Collectives are not watched: the moves around a collective would be taken for the collective itself.
 ActivityCollector* StreamExecution::watching(const Placed& placed) const {
   return communicates(placed) ? nullptr : backend_.settings().activity;
 }
@@ -365,7 +365,7 @@ StepRecord StreamExecution::times() const {
     end[&placed] = time.end;
     record.makespan = std::max(record.makespan, time.end);
   });
-  // As lists ran them.
+  // Each list's instructions follow one another as they ran.
   std::ranges::stable_sort(record.times, {},
                            [](const InstructionTime& t) { return std::pair(t.list, t.start); });
   return record;

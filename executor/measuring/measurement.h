@@ -26,7 +26,7 @@ struct StepStatistics {
 std::string why_not_quiet(const StepStatistics& statistics, const HostNoise& noise);
 
 StepStatistics statistics_of(std::span<const StepRecord> steps);
-/// Which of the steps count: those that were not preempted, or all when hardly any were not.
+/// Returns the steps that count: those that were not preempted, or all of them when too few were not.
 std::vector<const StepRecord*> clean_steps(std::span<const StepRecord> steps);
 
 /// Predicted and measured time of everything that goes by one name, summed over devices and its tasks of a

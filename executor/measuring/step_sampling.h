@@ -24,7 +24,7 @@ class StepSampling {
   void add(const StepRecord& step);
   /// By key, in the order of TaskDurations::keys.
   [[nodiscard]] const std::vector<Measurement>& measurements() const { return measurements_; }
-  /// Every key has a clean sample.
+  /// Whether every key has a clean sample.
   [[nodiscard]] bool complete() const;
 
  private:

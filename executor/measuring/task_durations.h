@@ -27,8 +27,8 @@ struct TaskDurations {
   std::vector<std::int32_t> unit_of_task;  ///< −1: a task of other processes, or a barrier
 };
 
-/// Under what name devices stand in keys: the topology's, to measure; or that under which a calibration has
-/// what it knows about them, to look it up.
+/// The name that devices have in keys: the topology's name, to measure them; or the calibration's name, to
+/// look up its measurements.
 enum class KeyPlace : std::uint8_t { Topology, Calibration };
 
 /// `program` was compiled from `expanded`, which has labels.

@@ -16,7 +16,7 @@ Activation activation_named(std::string_view name);
 /// The activation that the kernel applies to the operator's result (its last use): attribute "activation".
 Activation fused_activation(const Operator& op);
 
-/// Its derivative is a function of the input; those of the others are functions of the output.
+/// Whether the derivative is a function of the input; otherwise it is a function of the output.
 PIPESIM_DEVICE constexpr bool needs_input(Activation a) {
   return a == Activation::Gelu || a == Activation::Silu;
 }
@@ -53,7 +53,7 @@ PIPESIM_DEVICE float activation_slope(float kept) {
   return 1;
 }
 
-/// visit.operator()<a>().
+/// Calls visit.operator()<a>().
 template <class Visit>
 PIPESIM_DEVICE auto with_activation(Activation a, Visit visit) {
   switch (a) {

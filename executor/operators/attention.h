@@ -28,15 +28,15 @@ struct AttentionSizes {
   float scale = 1;
   ZigzagOrder order;  ///< of positions; a shard has all keys unless they come as they are
 
-  /// Of a query of this shard, in the whole sequence.
+  /// The position of a query of this shard in the whole sequence.
   [[nodiscard]] PIPESIM_DEVICE std::int64_t position(std::int64_t query) const {
     return order.position(first_query + query);
   }
-  /// Keys of this shard that its query sees: the first so many, in the order of positions.
+  /// The number of keys of this shard that its query sees; they are the first ones in the order of positions.
   [[nodiscard]] PIPESIM_DEVICE std::int64_t seen(std::int64_t query) const {
     return causal ? std::clamp<std::int64_t>(position(query) - first_key + 1, 0, t) : t;
   }
-  /// Keys that any of the queries, of which there is one or more, sees.
+  /// The number of keys that any of the queries sees. There must be at least one query.
   [[nodiscard]] std::int64_t seen_by_any(Range queries) const {
     std::int64_t most = seen(queries.end - 1);
     if (order.plain()) return most;
@@ -47,7 +47,7 @@ struct AttentionSizes {
 
 /// Whether scores get biases, use 3: a use more than queries, keys, values and results.
 inline bool has_biases(const Operator& op) { return op.uses.size() > 4; }
-/// Whether they are learned, and chosen by distance.
+/// Whether these biases are learned, and chosen by distance.
 inline bool is_relative_attention(const Operator& op) {
   return has_biases(op) && op.uses[3].role == Role::Weight;
 }
@@ -74,9 +74,9 @@ class InputBiases {
   std::array<std::int64_t, 5> steps_{};
 };
 
-/// Which learned bias a score gets by how far its key stands from its query: nearby distances have one each,
-/// others share one the more, the farther they are (Raffel et al., 2020, section 2.1, and their code). Where
-/// keys after the query are seen, they have the upper half.
+/// Chooses a score's learned bias by the distance of its key and query. Each short distance has a bias of its
+/// own; the longer distances are, the more of them share one (Raffel et al., 2020, section 2.1, and their
+/// code). Keys after the query, where they are seen, have the upper half.
 class RelativeBuckets {
  public:
   explicit RelativeBuckets(const Operator& op)
@@ -108,9 +108,9 @@ inline bool is_alibi(const Operator& op) {
   return op.kind == "alibi_attention" || (op.kind == "scored_attention" && integer_of(op, "alibi") != 0);
 }
 
-/// The slopes of a shard's query heads (Press et al., ICLR 2022, section 3, and their code): of n heads, a
-/// power of two, 2^(−8/n), 2^(−16/n), …, 2^−8. Of other numbers, those of the next lower power of two, then
-/// every second one of twice that power.
+/// The slopes of a shard's query heads (Press et al., ICLR 2022, section 3, and their code): n heads, a power
+/// of two, have 2^(−8/n), 2^(−16/n), …, 2^−8. Other numbers of heads have the slopes of the next lower power
+/// of two, then every second slope of twice that power.
 class AlibiSlopes {
  public:
   AlibiSlopes(const Operator& op, std::span<const Range> ranges) : members_(op.uses[0].dims[3].extent) {
@@ -118,7 +118,7 @@ class AlibiSlopes {
     first_head_ = q[2].begin, first_member_ = q[3].begin;
     while (2 * power_ <= op.uses[0].dims[2].extent * members_) power_ *= 2;
   }
-  /// Of a member of a key-value head, both counted in the shard.
+  /// The slope of a member of a key-value head, both counted in the shard.
   [[nodiscard]] PIPESIM_DEVICE float of(std::int64_t head, std::int64_t member) const {
     const std::int64_t i = (first_head_ + head) * members_ + first_member_ + member;
     const double step = 8 / static_cast<double>(power_);

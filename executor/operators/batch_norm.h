@@ -10,7 +10,7 @@
 
 namespace pipesim {
 
-/// Statistics are those of all shards; else each shard's own.
+/// Whether statistics are over all shards; otherwise each shard has its own.
 bool synchronises_statistics(const Operator& op);
 
 /// The sizes of a batch_norm shard: x[samples, channels, plane].
@@ -25,7 +25,8 @@ struct ChannelStatistics {
   double inverse = 0;             ///< 1/σ, with 10⁻⁵ added to the variance
 };
 
-/// From Σx and Σx². In double, because squares in float32 lose the variance of off-centre data.
+/// Computes the statistics from Σx and Σx², in double because squares in float32 lose the variance of
+/// off-centre data.
 PIPESIM_DEVICE inline ChannelStatistics channel_statistics(double sum, double squares, double count) {
   constexpr double epsilon = 1e-5;
   ChannelStatistics s;
@@ -36,11 +37,11 @@ PIPESIM_DEVICE inline ChannelStatistics channel_statistics(double sum, double sq
   return s;
 }
 
-/// Running statistics after those of one more step.
+/// Returns the running mean after one more step, whose statistics are `fresh`.
 PIPESIM_DEVICE inline float running_mean(float kept, const ChannelStatistics& fresh) {
   return static_cast<float>(0.9 * static_cast<double>(kept) + 0.1 * fresh.mean);
 }
-/// Unbiased.
+/// Returns the running variance, which is unbiased.
 PIPESIM_DEVICE inline float running_variance(float kept, const ChannelStatistics& fresh, double count) {
   const double unbiased = fresh.variance * count / (count > 2 ? count - 1 : 1);
   return static_cast<float>(0.9 * static_cast<double>(kept) + 0.1 * unbiased);

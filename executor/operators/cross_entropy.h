@@ -13,8 +13,8 @@ inline double counted_rows(const Operator& op, std::int64_t microbatches) {
   return static_cast<double>(whole_volume(labels, 0, labels.dims.size()) * microbatches);
 }
 
-/// Whether forward saves the softmax, and backward does without the logits. Where the operator keeps its
-/// logarithm, the softmax is as good.
+/// Whether forward saves the softmax, and backward does without the logits. An operator that keeps the
+/// logarithm of the softmax is counted too.
 inline bool keeps_softmax(const Operator& op) {
   return op.attributes.contains("keep_softmax") || op.attributes.contains("keep_log_softmax");
 }

@@ -22,7 +22,7 @@
   FAMILY(shape)                         \
   FAMILY(softmax)
 
-/// Those that only CPUs have.
+/// The families that only CPUs have.
 #define PIPESIM_CPU_KERNEL_FAMILIES(FAMILY) \
   FAMILY(conv_transpose)                    \
   FAMILY(einsum)                            \

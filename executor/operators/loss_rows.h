@@ -12,7 +12,7 @@ namespace pipesim {
 
 PIPESIM_DEVICE constexpr bool has_label(std::int64_t label) { return label >= 0; }
 
-/// The shard that has `columns` columns from `first_column` on has the label's.
+/// Whether the label's column is one of the shard's `columns` columns from `first_column` on.
 PIPESIM_DEVICE constexpr bool owns_label(std::int64_t label, std::int64_t first_column,
                                          std::int64_t columns) {
   return label >= first_column && label < first_column + columns;
@@ -25,12 +25,12 @@ PIPESIM_DEVICE inline double row_loss(std::int64_t label, double log_sum, double
   return has_label(label) ? log_sum - label_logit : 0;
 }
 
-/// The gradient of a logit, but for the label's, which is less by `scale`. `scale`: see row_scale().
+/// The gradient of a logit other than the label's, which is less by `scale`. `scale`: see row_scale().
 PIPESIM_DEVICE inline float logit_gradient(float logit, float log_sum, float scale) {
   return std::exp(logit - log_sum) * scale;
 }
 
-/// What gradients of a row are multiplied by, of those of all rows.
+/// The factor of a row's gradients: `scale`, or 0 when the row has no label.
 PIPESIM_DEVICE constexpr float row_scale(std::int64_t label, float scale) {
   return has_label(label) ? scale : 0.0F;
 }

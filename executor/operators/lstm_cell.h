@@ -30,7 +30,7 @@ struct LstmCellState {
   float h, c;
 };
 
-/// From what arrives at the gates.
+/// Returns what the gates let through of what arrives at them.
 PIPESIM_DEVICE inline LstmGates opened(const LstmGates& z) {
   return {logistic(z.i), logistic(z.f), std::tanh(z.g), logistic(z.o)};
 }
@@ -46,7 +46,7 @@ struct LstmGradients {
   LstmGates z;
   float old_c;
 };
-/// From those of the new state.
+/// Computes the gradients from `d`, those of the new state.
 PIPESIM_DEVICE inline LstmGradients lstm_gradients(const LstmGates& gates, float old_c, float new_c,
                                                    const LstmCellState& d) {
   const auto& [i, f, g, o] = gates;

@@ -39,7 +39,7 @@ PIPESIM_DEVICE inline AdamCorrections adam_corrections(const OptimizerSettings& 
           static_cast<float>(1 / (1 - std::pow(static_cast<double>(s.beta2), steps)))};
 }
 
-/// Kingma and Ba, 2015.
+/// Makes a step of Adam (Kingma and Ba, 2015).
 PIPESIM_DEVICE inline void step_adam(const OptimizerSettings& s, AdamCorrections corrections, float gradient,
                                      float& weight, float& first, float& second) {
   first = s.beta1 * first + (1 - s.beta1) * gradient;

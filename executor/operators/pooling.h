@@ -39,7 +39,7 @@ struct PoolingShape {
   [[nodiscard]] PIPESIM_DEVICE std::int64_t image() const { return windows[0].image * windows[1].image; }
   [[nodiscard]] PIPESIM_DEVICE std::int64_t result() const { return windows[0].result * windows[1].result; }
   [[nodiscard]] PIPESIM_DEVICE std::int64_t kernel() const { return windows[0].kernel * windows[1].kernel; }
-  /// By which an average over these taps divides.
+  /// The divisor of an average over these taps.
   [[nodiscard]] PIPESIM_DEVICE std::int64_t divisor(const Taps& rows, const Taps& columns) const {
     if (!exclude_pad) return kernel();
     const std::int64_t taps = (rows.last - rows.first) * (columns.last - columns.first);
@@ -52,11 +52,11 @@ PoolingShape pooling_shape(const Operator& op, std::span<const Range> ranges);
 /// One dim of the windows of a pool's shard; `dim`: of the tensors.
 PoolingWindow pooling_window(const Operator& op, std::span<const Range> ranges, std::size_t dim);
 
-/// The largest, not the average.
+/// Whether the pool takes the largest value, and not the average.
 bool takes_largest(const Operator& op);
 bool excludes_pad(const Operator& op);
-/// What is kept for each result of takes_largest(), 0 bytes for others: the tap that was the largest, the
-/// first of equals.
+/// The bytes that are kept for each result when takes_largest(), else 0. They hold the tap with the largest
+/// value, the first among equals.
 std::int64_t bytes_of_tap(const Operator& op);
 
 }  // namespace pipesim

@@ -16,7 +16,8 @@ struct ReduceShape {
   ReduceShape(const Operator& op, std::span<const Range> ranges)
       : ReduceShape(op, ranges, 0, list_of(op, "axes"), word_of(op, "mode")) {}
 
-  /// The way back of a broadcast, which sums over the dimension that it added.
+  /// The reduction in the backward pass of a broadcast, which sums over the dimension that the broadcast
+  /// added.
   static ReduceShape of_broadcast(const Operator& op, std::span<const Range> ranges) {
     const std::int64_t axis = integer_of(op, "axis");
     return {op, ranges, 1, {&axis, 1}, "sum"};

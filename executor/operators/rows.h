@@ -16,7 +16,7 @@ struct Rows {
     columns = owned.length();
     width = op.uses[use].dims.back().extent;
   }
-  /// Nobody else has a part of these rows.
+  /// Whether no other shard has a part of these rows.
   [[nodiscard]] bool whole() const { return columns == width; }
 
   std::int64_t rows = 0, columns = 0;

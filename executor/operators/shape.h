@@ -25,7 +25,7 @@ inline AxisPart axis_part(const Operator& op, std::span<const Range> ranges, std
           piece[axis].length(), piece[axis].begin - op.uses[part].dims[axis].offset - whole[axis].begin};
 }
 
-/// Elements to step, by dim.
+/// By dim, how many elements to step.
 using Strides = std::array<std::int64_t, Box::max_dims>;
 
 inline Strides row_major_strides(const Box& box) {
@@ -38,7 +38,7 @@ inline Strides row_major_strides(const Box& box) {
   return strides;
 }
 
-/// A transpose of x, use 0, to y, use 1, whose dim i is dim order[i] of x: what to step in x by dim of y.
+/// For a transpose of x, use 0, to y, use 1, whose dim i is dim order[i] of x: the steps in x by dim of y.
 inline Strides strides_of_transposed(const Operator& op, std::span<const Range> ranges) {
   const Strides own = row_major_strides(box_of(op.uses[0], op, ranges));
   const auto& order = list_of(op, "order");
@@ -47,7 +47,7 @@ inline Strides strides_of_transposed(const Operator& op, std::span<const Range> 
   return strides;
 }
 
-/// The way back: what to step in y by dim of x.
+/// The inverse: the steps in y by dim of x.
 inline Strides strides_of_original(const Operator& op, std::span<const Range> ranges) {
   const Strides own = row_major_strides(box_of(op.uses[1], op, ranges));
   const auto& order = list_of(op, "order");

@@ -17,8 +17,8 @@ namespace pipesim {
 /// devices exist.
 class Flow {
  public:
-  /// `held`: where a device holds a box of what the wiring moves (of values, not of gradients); it may lie in
-  /// a larger one, and have another type.
+  /// `held`: where a device holds a box of what the wiring moves, if it moves values and not gradients. The
+  /// box may be part of a larger one, and may have another type.
   using HeldView = std::function<View(DeviceId device, const Box& box)>;
   Flow(const Wiring& wiring, const ExpandedStrategy& expanded, BufferList& buffers, HeldView held);
 

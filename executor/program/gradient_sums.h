@@ -17,7 +17,7 @@ class GradientSums {
   /// `order`: the tasks in the order of dispatch, in which the calls below come.
   GradientSums(const ExpandedStrategy& expanded, const RoleTable& roles, std::span<const TaskId> order,
                ShardViews& views);
-  /// `instruction`: of the task on the device; adds up what is complete then.
+  /// Lets the task's instruction on the device add up the gradients that are complete after it.
   void after(TaskId task, DeviceId device, Instruction& instruction);
   /// Makes the update wait for the sum.
   void before_update(TensorId weight, DeviceId device, Instruction& update) const;

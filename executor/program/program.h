@@ -68,10 +68,10 @@ struct ComputeWork {
   Pass pass = Pass::Forward;
   std::int32_t microbatch = 0;
   std::int32_t shard = 0;
-  std::vector<Range> ranges;                       ///< of every factor: the shard's part, or its block's
-  std::size_t first_segment = 0, end_segment = 1;  ///< parts of the pass between its inner steps; none: the
-                                                   ///< stage of a ring that begins or ends
-  std::int32_t block = -1;                         ///< of keys, where they pass round a ring
+  std::vector<Range> ranges;  ///< of every factor: the shard's part, or its block's
+  /// Parts of the pass between its inner steps. The stage that begins or ends a ring has none.
+  std::size_t first_segment = 0, end_segment = 1;
+  std::int32_t block = -1;  ///< of keys, where they pass round a ring
   std::vector<View> values, gradients;
   std::vector<View> statistics;  ///< float64, by inner step of the pass
   View saved;                    ///< bytes

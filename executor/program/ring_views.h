@@ -33,7 +33,7 @@ class RingViews {
   /// The gradient of the use's part of the block that a stage works on: the shard's share, or, when it
   /// leaves, the sum so far.
   View made(const PassOfShard& pass, std::int32_t stage, std::size_t use);
-  /// The sum of the same that a step has brought.
+  /// The sum of these gradients that a step has brought.
   View arrived_gradient(const PassOfShard& pass, std::int32_t step, std::size_t use);
 
   /// A member's part in a message, and what comes before it.

@@ -118,7 +118,7 @@ Flow::Target ShardViews::value(UseRef use, ShardRef at) {
   return flows_[again != again_flow_.end() ? again->second : forward_flow_.at(key)]->target(device, *box);
 }
 
-// What is run once has one run to find.
+// An operator that does not run again has its first run only.
 ShardRef ShardViews::run_of(OperatorId op, ShardRef at) const {
   at.second_run = at.second_run && contents_.recomputation().again(op);
   return at;
@@ -194,7 +194,7 @@ std::int32_t ShardViews::stage_of(TensorId weight) const {
   return contents_.stage_of(graph_.consumers(weight).front().op);
 }
 
-// As Wiring::microbatch says it of GradientSync.
+// Returns the first microbatch whose gradients the change takes in, or −1 for all, like Wiring::microbatch.
 std::int32_t ShardViews::first_of_change(TensorId weight, std::int32_t microbatch) const {
   const WeightVersions& versions = contents_.versions();
   const std::int32_t stage = stage_of(weight);

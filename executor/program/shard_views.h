@@ -39,7 +39,7 @@ class ShardViews {
   Flow::Target output_gradient(UseRef use, ShardRef at);
   /// Where the gradient of an input or weight goes; not present where it is not wanted.
   Flow::Sink gradient_sink(UseRef use, ShardRef at);
-  /// By inner step of the pass.
+  /// The statistics by inner step of the pass.
   std::vector<View> statistics(OperatorId op, Pass pass, ShardRef at);
   View saved(OperatorId op, ShardRef at);
   /// Pieces of a weight's state on a device, with where its synchronised gradient lies.
@@ -51,8 +51,8 @@ class ShardViews {
   };
   /// `microbatch`: the first whose gradients the update takes in.
   std::vector<StatePiece> state(TensorId weight, DeviceId device, std::int32_t microbatch);
-  /// Of a weight whose gradients are reduced after each microbatch: where a device adds up its parts, and
-  /// what it got for one microbatch.
+  /// Says, for a weight whose gradients are reduced after each microbatch, where a device adds up its parts,
+  /// and what it got for one microbatch.
   struct GradientPiece {
     View sum;
     Flow::Target got;
@@ -62,7 +62,7 @@ class ShardViews {
   MoveList bring_home(TensorId weight, DeviceId device);
 
   [[nodiscard]] Flow& flow(std::size_t wiring) { return *flows_[wiring]; }
-  /// As the microbatch runs it.
+  /// The operator as the microbatch runs it.
   [[nodiscard]] const BoundOperator& bound(OperatorId op, std::int32_t microbatch) const {
     return *contents_.strategy_of(microbatch, strategy_)[op.index()];
   }

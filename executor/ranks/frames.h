@@ -31,7 +31,8 @@ std::string encoded(const Frame& frame);
 class FrameReader {
  public:
   void add(std::string_view bytes) { bytes_ += bytes; }
-  /// The next whole frame. DeviceError when the stream is none of frames, or one is longer than `most_bytes`.
+  /// The next whole frame. DeviceError when the stream does not consist of frames, or a frame is longer than
+  /// `most_bytes`.
   std::optional<Frame> next(std::size_t most_bytes);
 
  private:

@@ -22,7 +22,7 @@ struct LaunchedRank {
 /// The value of a variable, none if it is not set.
 using EnvironmentLookup = std::function<std::optional<std::string>(const std::string& name)>;
 
-/// That of this process.
+/// The lookup in the environment of this process.
 EnvironmentLookup process_environment();
 
 /// Who started this process as one of several; none if nobody did. The innermost launcher decides, since

@@ -37,7 +37,7 @@ class MpiMessages {
   /// aborted, the memory until it is complete or all ranks have stopped.
   void post(Exchange& exchange, int endpoint, std::span<const Outgoing> out, std::span<const Incoming> in,
             const MessageLabel& label);
-  /// Moves messages along; whether this exchange is complete. DeviceError when aborted.
+  /// Moves messages along, and returns whether this exchange is complete. DeviceError when aborted.
   bool advance(const Exchange& exchange);
 
  private:

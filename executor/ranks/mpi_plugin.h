@@ -35,11 +35,11 @@ class World {
   /// This rank's activity, for the others' message when it dies. Cheap; others see it within 50 ms.
   virtual void set_last_task(const std::string& text) = 0;
 
-  /// Calls of all ranks, of one at a time.
+  /// All ranks make these calls, one at a time.
   virtual void barrier() = 0;
   virtual std::vector<std::string> gather_text(const std::string& text) = 0;
 
-  /// As Transport::abort.
+  /// Makes pending and later exchanges throw a DeviceError, like Transport::abort.
   virtual void abort(const std::string& reason) = 0;
 };
 

@@ -20,16 +20,17 @@ struct RendezvousPlace {
   [[nodiscard]] std::string str() const;
 };
 
-/// InputError: `rendezvous "tcp://a": found no port; allowed are tcp://HOST:PORT and mpi`, where mpi is up to
-/// the caller: a World needs no place.
+/// InputError: `rendezvous "tcp://a": found no port; allowed are tcp://HOST:PORT and mpi`. The caller handles
+/// mpi itself, as a World needs no place.
 RendezvousPlace parse_rendezvous(std::string_view text);
 
 struct RendezvousOptions {
   int rank = 0;
   int size = 1;
-  /// For ranks to meet.
+  /// The time limit for ranks to meet.
   std::chrono::milliseconds limit = std::chrono::seconds(60);
-  /// For every call after that: ranks that are alive may have more to do than others; none: as `limit`.
+  /// The time limit for every call after that, as some ranks may have more to do than others. Without it,
+  /// `limit` holds.
   std::optional<std::chrono::milliseconds> call_limit = {};
   [[nodiscard]] std::chrono::milliseconds limit_of_calls() const { return call_limit.value_or(limit); }
   /// Called once for each other rank that dies, within 2 s (20 s when its host vanishes), even while this
@@ -53,8 +54,8 @@ class Rendezvous {
   /// limit, with the missing ranks, or when rank 0 can't listen. A rank that reached rank 0 late may wait as
   /// long again.
   Rendezvous(const RendezvousPlace& place, const RendezvousOptions& options);
-  /// Waits for nobody: other ranks may still be reading the result of the last call. One that is closed while
-  /// an error is being thrown counts as dead.
+  /// Waits for no other rank; some may still be reading the result of the last call. A rank that closes it
+  /// while an error is being thrown counts as dead.
   ~Rendezvous();
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;

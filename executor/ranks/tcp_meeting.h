@@ -18,9 +18,9 @@ struct MetRank {
 /// but is no rank of this run is sent away without disturbing the others. Errors as Rendezvous.
 std::vector<MetRank> await_ranks(const RendezvousPlace& place, const RendezvousOptions& options);
 
-/// Called by the others: rank 0, after all have met. Tries until the time limit, and then waits as long again
-/// for the others. DeviceError also when rank 0 refuses this rank: `rank 2 has come twice, from hosts a and
-/// b`.
+/// Called by the others. Returns rank 0 after all have met. It tries until the time limit, and then waits as
+/// long again for the others. DeviceError also when rank 0 refuses this rank: `rank 2 has come twice, from
+/// hosts a and b`.
 MetRank reach_first_rank(const RendezvousPlace& place, const RendezvousOptions& options);
 
 }  // namespace pipesim

@@ -38,7 +38,7 @@ class Rendezvous::Connections {
   ~Connections();
   Connections(const Connections&) = delete;
   Connections& operator=(const Connections&) = delete;
-  // As all_gather, without looking whether the names in the texts agree.
+  // Gathers texts like all_gather, but does not check whether the names in them agree.
   std::vector<std::string> exchange(const std::string& mine, const std::string& name);
 
  private:
@@ -228,7 +228,7 @@ std::vector<int> Rendezvous::Connections::missing_in_call() const {
   return missing;
 }
 
-// As Rendezvous::all_gather has put it before the text.
+// Rendezvous::all_gather puts the name of the call before each text.
 std::string Rendezvous::Connections::name_of_call() const {
   const auto some =
       std::find_if(call_.begin(), call_.end(), [](const auto& text) { return text.has_value(); });

@@ -25,7 +25,8 @@ struct ConnectAttempt {
   std::string reason;     ///< why
 };
 
-/// Tries every address of the place's host once, each for at most 3 s; asking for the name comes on top.
+/// Tries every address of the place's host once, each for at most 3 s. The time to look up the host's name is
+/// added to that.
 ConnectAttempt connect_to_place(const RendezvousPlace& place, std::chrono::steady_clock::time_point deadline);
 
 /// Frames over a non-blocking connection.
@@ -46,7 +47,7 @@ class FramedConnection {
 
   /// Takes in what has arrived; false when the connection has ended.
   bool read();
-  /// As FrameReader::next.
+  /// Returns the next whole frame, like FrameReader::next.
   std::optional<Frame> next(std::size_t most_bytes) { return reader_.next(most_bytes); }
 
  private:

@@ -62,7 +62,7 @@ struct ExecutionParts {
   std::size_t num_devices = 0;  ///< of the topology
   Pace& pace;                   ///< of devices that have no clock of their own
   /// By device id, a communicator of all devices for each device of the program, which may be shared by the
-  /// device's threads; of devices that bring their own way to communicate: not used.
+  /// device's threads. Devices that have their own way to communicate do not use it.
   std::span<Communicator* const> worlds;
   BufferTable::Describe describe;
   std::span<const DeviceMemory> predicted;  ///< peaks, by device id

@@ -10,7 +10,7 @@ namespace pipesim {
 class Pace {
  public:
   virtual ~Pace() = default;
-  /// Before all lists of a step begin.
+  /// Called before any list of a step begins.
   virtual void begin_step() = 0;
   /// Called when everything that the instruction waits for is done, at `ready`. Returns when the instruction
   /// begins.

@@ -15,7 +15,7 @@ struct HostPiece {
   Box box;
 };
 
-/// `view` where its buffer lies now.
+/// The piece that `view` stands for, in its buffer's present memory.
 [[nodiscard]] HostPiece host_piece(const View& view, const Memory& memory);
 
 void fill_zero(const HostPiece& piece);

@@ -34,7 +34,7 @@ class Float8Test : public testing::Test {
     return costs.operator_time(graph, one, pass, whole_ranges(one), DeviceId(0)).value;
   }
 
-  // Of the casts of so many elements, read twice in two bytes and written twice in one.
+  // Returns the seconds for casts of so many elements, read twice in two bytes and written twice in one.
   [[nodiscard]] double casts(std::int64_t elements) const {
     return 6.0 * static_cast<double>(elements) / (kind_.memory_bandwidth.value * kind_.memory_efficiency);
   }

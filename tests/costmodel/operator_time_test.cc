@@ -68,7 +68,7 @@ TEST(OperatorTime, OfPointWiseOperatorsIsTheirBytes) {
   builder.add("relu", "r", {h});
   OperatorGraph graph = builder.build();
   EXPECT_THAT(f.seconds(graph, 1, Pass::Forward), DoubleNear(launch + 8e6 / memory_rate, 1e-12));
-  // dy and y read, dx written.
+  // Backward reads dy and y, and writes dx.
   EXPECT_THAT(f.seconds(graph, 1, Pass::BackwardInput), DoubleNear(launch + 12e6 / memory_rate, 1e-12));
   EXPECT_EQ(f.seconds(graph, 1, Pass::BackwardWeight), 0);
 }

@@ -15,7 +15,8 @@
 
 namespace pipesim {
 
-/// 100 TFLOP/s, 1 TB/s of which 0.8 can be had, half of the peak for every kernel, 2 µs a launch.
+/// A device of 100 TFLOP/s, of which every kernel reaches half, 1 TB/s, of which kernels reach 0.8, and 2 µs
+/// a launch.
 inline DeviceKind plain_kind() {
   DeviceKind kind;
   kind.name = "plain";

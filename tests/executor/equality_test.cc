@@ -470,7 +470,7 @@ TEST_P(NotEqual, ToWhatHasSeenOtherData) {
   });
 }
 
-// As if its sum had been formed twice.
+// The reference has half the gradient, so the plan's looks as if its sum had been formed twice.
 TEST_P(NotEqual, WhereAGradientIsTwiceAsLarge) {
   const auto& [model, type] = GetParam();
   const EqualityCase c(std::string(model) + ",dtype=" + type);

@@ -30,8 +30,8 @@ TEST_P(EqualRecipes, ComputeWhatTheUnsplitModelDoes) {
   });
 }
 
-// Of a microbatch's gradient of the shared embedding, a device gets one stage's part, and makes the other
-// stage's later.
+// A device gets one stage's part of a microbatch's gradient of the shared embedding, and computes the other
+// stage's part later.
 TEST(EqualRecipes, DivideAWeightOfTwoStages) {
   const EqualityCase c("gpt:batch=4,layers=4,hidden=32,heads=8,vocab=50,sequence=8,positions=8");
   PlanOptions options;

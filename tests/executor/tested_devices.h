@@ -12,9 +12,10 @@ class TestedDevices {
  public:
   virtual ~TestedDevices() = default;
   [[nodiscard]] virtual Backend& backend() = 0;
-  /// They need programs with arenas.
+  /// Whether they need programs with arenas.
   [[nodiscard]] virtual bool arenas() const = 0;
-  /// Also for keys that pass round a ring, packed documents, and losses in chunks.
+  /// Whether they have all kernels, also for keys that pass round a ring, packed documents, and losses in
+  /// chunks.
   [[nodiscard]] virtual bool has_all_kernels() const = 0;
   /// How far results of an operator whose operands have 16 bits may be off.
   [[nodiscard]] virtual double narrow_error() const = 0;

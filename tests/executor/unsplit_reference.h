@@ -52,22 +52,22 @@ class Reference {
     }
   }
 
-  // Under other options, which compute the same.
+  // Checks a strategy under other options, which compute the same.
   void check(const Strategy& strategy, const PlanOptions& options) {
     const PlanOptions own = std::exchange(options_, options);
     check(strategy);
     options_ = own;
   }
 
-  // The first step under a plan whose weights and data come from elsewhere.
+  // Compares the first step under a plan whose weights and data come from another source.
   StepEquality equality_of(const Strategy& strategy, const TensorSource& source) {
     Split split(*this, strategy, source);
     split.training.step();
     return compare(split.training, split.training.values().outputs, values_[0], noise_[0], graph_);
   }
 
-  // The first step under a plan, against references in which one gradient, of those that can be compared, is
-  // half as large: by weight.
+  // Compares the first step under a plan with references in which one gradient is half as large. Returns the
+  // results by weight, for the gradients that can be compared.
   std::map<TensorId, StepEquality> equalities_with_half_a_gradient(const Strategy& strategy) {
     Split split(*this, strategy);
     split.training.step();

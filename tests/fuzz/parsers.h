@@ -14,7 +14,7 @@ struct FuzzedParser {
 };
 
 std::span<const FuzzedParser> fuzzed_parsers();
-/// The one of this name; std::logic_error when there is none.
+/// The parser of this name; std::logic_error when there is none.
 const FuzzedParser& fuzzed_parser(std::string_view name);
 
 }  // namespace pipesim

@@ -17,10 +17,9 @@ struct PrintedCommand {
 };
 
 /// The commands of a Markdown text, in order: the lines of ```sh blocks (a `\` at the end goes on in the next
-/// line), and `pipesim …` or `tools/pipesim …` within a sentence, but for those with a word in capitals, "…"
-/// or
-/// "|", which stand for something else. A ```text block shows the output of the command before it; lines of
-/// "…" stand for what it leaves out.
+/// line), and `pipesim …` or `tools/pipesim …` within a sentence. Commands with a word in capitals, "…" or
+/// "|" are left out, as they stand for something else. A ```text block shows the output of the command before
+/// it; lines of "…" stand for what it leaves out.
 std::vector<PrintedCommand> printed_commands(std::string_view text, const std::string& document);
 
 }  // namespace pipesim

@@ -12,9 +12,8 @@ namespace pipesim {
 /// - `cmd`: the command, as a person types it into a shell;
 /// - `expected.txt`: what it printed: stdout, then, where there is any, "--- stderr" and that, and "--- exit
 ///   status N" where it is not 0. What pipesim prints of its own speed counts as "~".
-/// - `matches.txt` instead, where measured figures decide even which lines there are: regular expressions,
-/// one a
-///   line, for lines of the output in that order; others may stand between. The exit status must be 0.
+/// - `matches.txt` instead, where measured figures decide even which lines there are: a regular expression
+///   a line, for lines of the output in that order. Other lines may stand between. The exit status must be 0.
 /// - `needs` (optional): what a machine must have, a word a line: gpu, gpus (two or more), hosts (several: no
 ///   test has them), mpirun, torchrun. Elsewhere the run is skipped. With `needs`, both other files may be
 ///   missing: then only the exit status must be 0.
@@ -33,7 +32,7 @@ std::vector<RecordedRun> recorded_runs(const std::filesystem::path& golden);
 std::string output_of(const std::string& command, const std::filesystem::path& folder,
                       const std::filesystem::path& program);
 
-/// With "~" for what a command prints of its own speed and of this machine's cores.
+/// Returns the output with "~" for what a command prints of its own speed and of this machine's cores.
 std::string settled(const std::string& output);
 
 /// The first expression that no line matches, after the lines that matched those before it; "" when all do.

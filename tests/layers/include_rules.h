@@ -26,7 +26,7 @@ std::vector<std::string> broken_include_rules(const SourceFile& file);
 /// "a.h -> b.h -> a.h" when headers include one another in a circle, else "".
 std::string include_cycle(std::span<const SourceFile> files);
 
-/// The same of folders, whose files include those of other folders.
+/// The same for folders whose files include files of other folders.
 std::string room_cycle(std::span<const SourceFile> files);
 
 }  // namespace pipesim

@@ -106,8 +106,9 @@ TEST(CandidateSet, ConfigsAreDistinctAndLegal) {
 
 TEST(CandidateSet, CountsOfOneOperator) {
   const Candidates c("mlp:batch=3,features=5,hidden=2,layers=1,classes=7", "pcie-v100-4");
-  // hidden layer: b 3, o 2, i can't be split under its activation; lists 4 × 1, 2 × 2, 1 × 4 devices.
-  // 1: whole. 2: o/2, 2 copies. 4: o/2 × 2 copies in both orders, 4 copies.
+  // The hidden layer has b = 3 and o = 2, and its activation forbids splitting i. There are 4 lists of 1
+  // device, 2 of 2, and 1 of 4. One device has the whole layer, two have o/2 or 2 copies, and four have o/2 ×
+  // 2 copies in both orders, or 4 copies.
   ASSERT_EQ(c.graph.operators()[0].attributes.at("activation"), AttributeValue("relu"));
   EXPECT_EQ(c.set.size(OperatorId(0)), 4U * 1 + 2U * 2 + 1U * 3);
 }

@@ -291,7 +291,8 @@ TEST(LowerBound, GradientsCrossWhereOnlySamplesCanBeSplit) {
 TEST(LowerBoundPasses, SmallestShares) {
   const OperatorGraph graph = make_zoo_model("lenet");
   const Operator& conv = graph.operators()[0];
-  // n is 64, o is 6; h and w of 28 are cut unevenly, at worst by 15 into pieces of 1 instead of 28/15.
+  // The factors are n = 64 and o = 6, and h = w = 28, which are cut unevenly: at worst into 15 pieces, the
+  // smallest of which is 1 instead of 28/15.
   EXPECT_DOUBLE_EQ(smallest_share(conv, 16), 1.0 / 16 * (15.0 / 28) * (15.0 / 28));
   EXPECT_EQ(smallest_share(conv, 1), 1.0);
   EXPECT_EQ(smallest_share(conv, 16, [&](FactorIndex f) { return f == conv.factor("n"); }), 1.0 / 16);

@@ -50,7 +50,8 @@ TEST(ManyMicrobatches, ScoresAreThoseOfAllTasks) {
   }
 }
 
-// As many tasks are simulated whatever the number, and every further microbatch takes as long.
+// The number of simulated tasks does not depend on the number of microbatches, and every further microbatch
+// takes the same time.
 TEST(ManyMicrobatches, AHundredThousandCostNoMore) {
   Scores s;
   for (const char* schedule : {"", "1f1b"}) {

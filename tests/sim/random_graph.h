@@ -17,8 +17,8 @@ struct PlainTask {
   std::vector<std::size_t> predecessors;
 };
 
-/// Small, with what hurts: equal ready times, zero durations and holds, tasks of no lane or several, early
-/// releases.
+/// Makes a small graph with hard cases: equal ready times, zero durations and holds, tasks of no lane or of
+/// several, and early releases.
 inline std::vector<PlainTask> random_tasks(Rng& rng) {
   const std::size_t n = 1 + rng.below(60), lanes = 1 + rng.below(6);
   const auto longest = static_cast<std::int64_t>(rng.below(2) == 0 ? 4 : 2000);

@@ -143,8 +143,8 @@ class Dataflow {
     return has(TaskKind::BackwardInput, op, first) || has(TaskKind::BackwardWeight, op, first);
   }
 
-  // What an operator of a segment makes is gone after forward, but for other segments and stages: who reads
-  // it later must get it from its second run.
+  // The output of an operator in a segment is gone after forward, except for other segments and stages. Later
+  // readers must get it from the operator's second run.
   void check_again(TensorId tensor, std::int32_t microbatch) {
     const UseRef producer = output(tensor);
     const std::int32_t segment = segment_of_[producer.op.index()];
@@ -166,7 +166,8 @@ class Dataflow {
     }
   }
 
-  // Where a reader after forward waits for a second transfer of what was made once, it gets all of it.
+  // A reader after forward that waits for a second transfer of a tensor that was made once must get all of
+  // it.
   void check_gathered_again(TensorId tensor, std::int32_t microbatch) {
     const UseRef producer = output(tensor);
     if (has(TaskKind::Recompute, producer.op, config(producer.op).devices.front())) return;
@@ -207,8 +208,8 @@ class Dataflow {
     }
   }
 
-  // Who needs more of a divided weight than its device keeps must wait for a gather of it; or, between
-  // iterations, the device must get what was updated.
+  // An operator that needs more of a divided weight than its device keeps must wait for a gather of it; or
+  // the device must get the updated weight between iterations.
   void check_gathers(TensorId weight) {
     const Layout& state = state_of_(weight);
     for (const UseRef c : graph_.consumers(weight)) {
@@ -221,7 +222,7 @@ class Dataflow {
           check_updated(weight, e.device, read.box(e));
           continue;
         }
-        // The others run after the first one.
+        // Without a gather for each use, later microbatches run after the first one.
         const std::int32_t gathering = sharding_.gathers_to_use() ? microbatches_ : 1;
         for (std::int32_t m = 0; m < gathering; ++m) {
           check_gathered(weight, {TaskKind::Forward, c.op, e.device, m});
@@ -236,7 +237,7 @@ class Dataflow {
   void check_gathered(TensorId weight, Key key) {
     const auto pass = compute_.find(key);
     if (pass == compute_.end()) return;
-    // A second run forward has it for the backward that follows.
+    // Where forward runs again, its second run may have waited for the weights of the backward pass.
     std::get<0>(key) = TaskKind::Recompute;
     const auto again = compute_.find(key);
     std::vector<TaskId> before = before_[pass->second.front().index()];
@@ -308,7 +309,7 @@ class Dataflow {
     }
   }
 
-  // Compute tasks from which data of this tensor comes to the task.
+  // Collects the compute tasks from which data of this tensor comes to the task.
   void reach(TaskId task, TaskKind transfer, TensorId tensor, std::set<TaskId>& reached) const {
     for (const TaskId b : before_[task.index()]) {
       const TaskLabel& l = tasks_.labels[b.index()];
@@ -320,8 +321,8 @@ class Dataflow {
     }
   }
 
-  // Backward waits for the last run of forward; a second run for the first one, and for all that its device
-  // runs forward in the stage.
+  // Backward must wait for the last run of forward. A second run must wait for the first one, and for all
+  // that its device runs forward in the stage.
   void check_own_forward(const Key& key, TaskId first) {
     const auto [kind, op, device, microbatch] = key;
     if (kind == TaskKind::Recompute) {
@@ -344,7 +345,7 @@ class Dataflow {
     faults_.push_back(fmt::format("task {} does not wait for its forward", first.value));
   }
 
-  // Tasks that it waits for, directly or through barriers.
+  // Collects the tasks that the task waits for, directly or through barriers.
   void pass_barriers(TaskId task, std::set<TaskId>& waited) const {
     for (const TaskId b : before_[task.index()]) {
       if (waited.insert(b).second && tasks_.labels[b.index()].kind == TaskKind::Barrier)

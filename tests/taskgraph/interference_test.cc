@@ -53,7 +53,7 @@ class Replicated {
     for (const TaskId t : tasks(kind)) found.push_back(plan_->tasks.labels[t.index()]);
     return found;
   }
-  /// Of the first device; of its compute lane.
+  /// Returns the time that interference takes from the first device's compute lane.
   [[nodiscard]] Nanoseconds taken() const {
     Nanoseconds sum = 0;
     for (const TaskId t : tasks(TaskKind::Interference)) {
@@ -61,7 +61,7 @@ class Replicated {
     }
     return sum;
   }
-  /// While bytes move, of all collectives of a kind; each has all devices.
+  /// Returns how long all collectives of a kind move bytes. Each has all devices.
   [[nodiscard]] Nanoseconds moving(TaskKind kind) const {
     Nanoseconds sum = 0;
     for (const TaskId t : tasks(kind)) {

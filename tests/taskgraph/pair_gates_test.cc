@@ -37,7 +37,7 @@ class PairGatesTest : public testing::TestWithParam<std::string> {
     return kind == TaskKind::Forward || kind == TaskKind::ForwardTransfer;
   }
 
-  // Of the sources those that the device has; a device has several stages.
+  // Returns the stage of the first source that is on the device. A device has several stages.
   [[nodiscard]] std::int32_t stage_that_sends(const Wiring& w, DeviceId device) const {
     const BoundStrategy& strategy = contents_.strategy_of(w.microbatch, bound_);
     for (const UseRef source : w.sources) {

@@ -49,7 +49,7 @@ inline RandomPipeline random_pipeline(const OperatorGraph& graph, Rng& rng, cons
     const std::vector<DeviceId> order = random_devices(rng, devices, devices);
     RandomPipeline made;
     made.options.microbatches = static_cast<std::int32_t>(1 + rng.below(6));
-    // Not drawn: those that have as many chunks, where they do not refuse these microbatches.
+    // Schedules in a V are not drawn: they are taken where they allow this number of microbatches.
     const auto microbatches = static_cast<std::size_t>(made.options.microbatches);
     if (chunks == 2 && microbatches % groups != 0) pipeline.schedule = "zb-v";
     if (chunks == 2 && (microbatches == 2 * groups || microbatches == 2 * groups + 1))
@@ -71,7 +71,7 @@ inline RandomPipeline random_pipeline(const OperatorGraph& graph, Rng& rng, cons
       for (DeviceId& d : config.devices) d = order[first + d.index()];
       made.strategy.push_back(std::move(config));
     }
-    // Not drawn: seeds keep their pipelines.
+    // These are not drawn, so that seeds keep their pipelines.
     if (pipeline.schedule == "gpipe" && made.options.microbatches % 2 == 1) pipeline.schedule = "zb-auto:2";
     if (n % 2 == groups % 2) made.options.gradient_reduction = GradientReduction::AfterSteps;
     if (made.options.microbatches % 3 == 0) pipeline.messages = StageMessages::Blocking;
@@ -80,8 +80,8 @@ inline RandomPipeline random_pipeline(const OperatorGraph& graph, Rng& rng, cons
   }
 }
 
-/// The same in stages of which each has its own devices, in up to three replicas that take microbatches in
-/// turn, with random configs inside each; a schedule that takes replicas.
+/// Makes a random pipeline whose stages have devices of their own, in up to three replicas that take
+/// microbatches in turn, with random configs inside each. Its schedule allows replicas.
 inline RandomPipeline random_replicas(const OperatorGraph& graph, Rng& rng, const Topology& topology) {
   constexpr std::array<const char*, 3> kSchedules{"pipedream", "pipedream-vertical-sync", "inference"};
   for (;;) {

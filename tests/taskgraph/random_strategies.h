@@ -63,7 +63,7 @@ inline Strategy random_strategy(const OperatorGraph& graph, Rng& rng, std::size_
   return strategy;
 }
 
-/// Keys are gathered instead, for devices whose kernels take them only so.
+/// Gathers keys instead of passing them round a ring, for devices whose kernels only take gathered keys.
 inline Strategy without_rings(Strategy strategy) {
   for (ParallelConfig& config : strategy) config.ring = false;
   return strategy;

@@ -9,7 +9,8 @@
 
 namespace pipesim {
 
-/// Samples over replicas, factor f over the devices of a replica where the operator has it: Megatron-like.
+/// Splits samples over replicas, and the first other factor that allows it over the devices of a replica,
+/// like Megatron.
 inline ParallelConfig in_both(const Operator& op, std::int32_t first, std::int32_t replicas,
                               std::int32_t parts) {
   ParallelConfig config{std::vector<std::int32_t>(op.factors.size(), 1), 1, {}};
@@ -37,7 +38,7 @@ struct ReplicaPlan {
   PlanOptions options;
 };
 
-/// Stages of as many operators each, the first of `more` more than the others.
+/// Makes stages of as many operators each, except that the first has `more` more.
 inline ReplicaPlan plan_in_both(const OperatorGraph& graph, const ReplicaShape& shape,
                                 const std::string& schedule, std::int32_t more = 0) {
   const auto n = static_cast<std::int32_t>(graph.operators().size());

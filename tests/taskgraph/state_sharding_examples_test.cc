@@ -210,7 +210,7 @@ Copies run_by(const char* runtime, const char* sharding, const char* model = kMo
   return {model, sharding, 1, DataType::Float32, kCopies, runtime};
 }
 
-/// Of the tasks of a kind.
+/// Returns the starts and ends of the tasks of a kind, sorted.
 std::vector<std::pair<Nanoseconds, Nanoseconds>> times_of(const Copies& c, TaskKind kind) {
   const Timeline timeline = simulate(c.expanded.dag());
   std::vector<std::pair<Nanoseconds, Nanoseconds>> times;
@@ -227,7 +227,7 @@ Nanoseconds last_end(const std::vector<std::pair<Nanoseconds, Nanoseconds>>& tim
   return last;
 }
 
-// Twice the bytes of a scattered sum; memory as before.
+// A whole sum moves twice the bytes of a scattered one, and memory stays the same.
 TEST(DividedState, OfOptimizersAloneIsSummedWhole) {
   constexpr const char* kWhole = "pipesim:sharded-sums=whole";
   for (const char* sharding : {"zero1", "zero1,overlap=gather"}) {
@@ -277,7 +277,7 @@ TEST(DividedState, IsSlicedByTheHost) {
   EXPECT_LT(slices("zero3").first, weights);
 }
 
-// As long as the closed form, and one after the other.
+// Broadcasts take as long as the closed form says, and follow one another.
 TEST(DividedState, IsBroadcastInTurn) {
   constexpr const char* kBroadcast = "pipesim:sharded-weights=broadcast";
   for (const char* sharding : {"zero1", "zero2", "zero1,overlap=gather"}) {

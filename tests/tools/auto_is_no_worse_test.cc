@@ -32,7 +32,8 @@ constexpr int kProposals = 400, kShare = 120;  // of auto; that it gives its sea
 
 struct Contested {
   std::string model, topology;
-  // Of the best recipe; recipes choose microbatches themselves, and not every model has any.
+  // Returns the time of the best recipe. Recipes choose microbatches themselves, and some models have no
+  // recipe.
   [[nodiscard]] double seconds_of_recipes() const {
     const Outcome outcome =
         pipesim_run({"search", "--model", model, "--topology", topology, "--batch", "32", "--algorithm",

@@ -175,7 +175,7 @@ TEST(Schemas, TakePlansOfManyForms) {
             "");
 }
 
-// Of two by three points, of which one has no plan and one is missing.
+// Returns a study of two by three points. One point has no plan, and one is missing.
 std::string a_study() {
   Study study;
   study.words = {"--model", "gpt3-1.3b", "--recipe", "tp2"};

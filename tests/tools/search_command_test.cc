@@ -43,7 +43,7 @@ class SearchCommand : public ::testing::Test {
   fs::path folder_ = fs::temp_directory_path() / ("pipesim_search_test_" + std::to_string(::getpid()));
 };
 
-// Of what the first operator makes, most is wanted by nobody: pieces of it have no partners in an exchange.
+// Nobody reads most of what the first operator makes: pieces of it have no partners in an exchange.
 TEST_F(SearchCommand, PlansModelsThatReadOnePositionAlone) {
   const std::string model = write("last.json", R"({"pipesim_model": 1, "name": "last", "batch": 8,
     "inputs": [{"name": "x", "shape": [8, 8, 16]}, {"name": "y", "shape": [8, 1], "dtype": "int64"}],

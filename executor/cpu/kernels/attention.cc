@@ -37,7 +37,7 @@ void unpack_rows(const std::vector<float>& from, std::int64_t columns, std::int6
   for (std::int64_t i = 0; i < rows; ++i) std::copy_n(from.data() + i * columns, columns, to + i * stride);
 }
 
-/// Scores of so many queries are held at a time: about a million.
+/// Returns for how many queries scores are held at a time: about a million scores.
 std::int64_t queries_at_once(const AttentionSizes& a) {
   return std::clamp<std::int64_t>((std::int64_t{1} << 20) / std::max<std::int64_t>(1, a.r * a.t), 1, a.s);
 }
@@ -49,19 +49,19 @@ class KeyOrder {
     for (std::int64_t key = 0; key < a.t; ++key) keys_.emplace_back(order.position(a.first_key + key), key);
     std::ranges::sort(keys_);
   }
-  /// Of key number i in the whole sequence.
+  /// The position of key number i in the whole sequence.
   [[nodiscard]] std::int64_t position(std::int64_t i) const {
     return keys_[static_cast<std::size_t>(i)].first;
   }
-  /// Where it stands in the shard's tensors.
+  /// The row of key number i in the shard's tensors.
   [[nodiscard]] std::int64_t row(std::int64_t i) const { return keys_[static_cast<std::size_t>(i)].second; }
-  /// Keys that a query at this position sees: the first so many.
+  /// The number of keys that a query at this position sees; they are the first ones.
   [[nodiscard]] std::int64_t seen_from(std::int64_t query) const {
     if (!causal_) return std::ssize(keys_);
     const auto behind = [](std::int64_t at, const auto& key) { return at < key.first; };
     return std::upper_bound(keys_.begin(), keys_.end(), query, behind) - keys_.begin();
   }
-  /// Keys before a position.
+  /// The number of keys before a position.
   [[nodiscard]] std::int64_t before(std::int64_t position) const {
     const auto ahead = [](const auto& key, std::int64_t at) { return key.first < at; };
     return std::lower_bound(keys_.begin(), keys_.end(), position, ahead) - keys_.begin();
@@ -80,13 +80,13 @@ struct QueryBlock {
   const Documents& documents;
   std::int64_t sample, head, begin, end;
 
-  /// In the whole sequence.
+  /// The position of a query in the whole sequence.
   [[nodiscard]] std::int64_t position(std::int64_t query) const {
     return order.position(a.first_query + query);
   }
-  /// Keys of this shard that its query sees: the first so many, in the order of positions.
+  /// The number of keys of this shard that its query sees; they are the first ones in the order of positions.
   [[nodiscard]] std::int64_t seen(std::int64_t query) const { return key_order.seen_from(position(query)); }
-  /// Those before its document among them.
+  /// The number of these keys that stand before the query's document.
   [[nodiscard]] std::int64_t other_documents(std::int64_t query) const {
     return a.causal ? key_order.before(documents.first(position(query))) : 0;
   }
@@ -111,7 +111,7 @@ struct QueryBlock {
   void store_queries(const std::vector<float>& rows, std::int64_t depth, float* tensor) const {
     unpack_rows(rows, a.r * depth, a.g * a.r * depth, tensor + query_offset(depth));
   }
-  /// By position.
+  /// Returns the keys' rows in the order of their positions.
   [[nodiscard]] std::vector<float> keys(const float* tensor, std::int64_t depth) const {
     const StridedRows rows{tensor + key_offset(depth), a.t, depth, a.g * depth};
     return rows.packed([&](std::int64_t key) { return key_order.row(key); });

@@ -30,12 +30,12 @@ struct ShardCall {
   std::span<const Range> ranges;  ///< of every factor: this shard's part
   std::span<const Piece> values;  ///< forward: inputs, indices, weights to read, outputs to fill, states to
                                   ///< update; backward: weights, indices, and the uses with `saved`, to read
-  std::span<const Piece>
-      gradients;  ///< backward: of outputs to read; of inputs and weights to fill (every element,
-                  ///< zeros where nothing comes); not present where nobody wants it
-  std::span<const std::span<double>>
-      statistics;              ///< one for each inner step of this pass, in order: filled by
-                               ///< segment i, summed over all shards when segment i + 1 begins
+  /// Backward reads the gradients of outputs, and fills every element of those of inputs and weights, with
+  /// zeros where no gradient comes. A gradient that nobody wants is not present().
+  std::span<const Piece> gradients;
+  /// There is one for each inner step of this pass, in order. Segment i fills it; when segment i + 1 begins,
+  /// it holds the sum over all shards.
+  std::span<const std::span<double>> statistics;
   std::span<std::byte> saved;  ///< Kernel::saved_bytes() bytes, aligned to 64, kept from forward to backward
   const StepContext& step;
   bool continues = false;  ///< block after block of a ring: adds to what the call before has made

@@ -14,7 +14,7 @@ struct SquaredError {
   static float target_slope(float x, float target) { return 2 * (target - x); }
 };
 
-/// Of sigmoid(x) and the target: max(x, 0) − x · target + ln(1 + exp(−|x|)).
+/// The binary cross entropy of sigmoid(x) and the target is max(x, 0) − x · target + ln(1 + exp(−|x|)).
 struct BinaryCrossEntropy {
   static double value(double x, double target) {
     return std::max(x, 0.0) - x * target + std::log1p(std::exp(-std::abs(x)));

@@ -41,7 +41,7 @@ class RowNorm : public Kernel {
 
  private:
   static bool has_weights(const Operator& op) { return op.uses.size() > 2; }
-  /// nullptr without weights.
+  /// Returns nullptr when the operator has no weights.
   static const float* gamma_of(const ShardCall& call) {
     return has_weights(call.op) ? call.values[1].floats : nullptr;
   }

@@ -16,17 +16,18 @@ class ActivityCollector {
  public:
   virtual ~ActivityCollector() = default;
 
-  /// CUPTI's: 130001 for CUDA 13.0 Update 1.
+  /// The version of CUPTI's API: 130001 for CUDA 13.0 Update 1.
   [[nodiscard]] virtual std::uint32_t api_version() const = 0;
   /// Why nothing can be collected: the first failure at creation or in any call since; "" when there is none.
   [[nodiscard]] virtual std::string unavailable() const = 0;
 
-  /// What is enqueued from now on is recorded. False when it can't be.
+  /// Records the work that is enqueued from now on. Returns false when that is not possible.
   virtual bool start() = 0;
   /// Ends the recording. No task may be open, and the caller must have waited for the devices, since running
   /// work has no end time.
   virtual void stop() = 0;
-  /// What was recorded since start(); stops first if that was not done. Each record is handed out once.
+  /// Returns what was recorded since start(), after a stop() if that was not done. Each record is handed out
+  /// once.
   virtual CollectedActivity collect() = 0;
 
   /// Work that this thread enqueues belongs to the task until end_task(). Tasks may nest; the inner one
@@ -35,7 +36,7 @@ class ActivityCollector {
   virtual void end_task() = 0;
 };
 
-/// begin_task() and end_task() around a block; nothing where there is no collector.
+/// Calls begin_task() and end_task() around a block. It does nothing where there is no collector.
 class TaskActivityScope {
  public:
   TaskActivityScope(ActivityCollector* collector, std::uint64_t external) : collector_(collector) {

@@ -7,8 +7,8 @@
 
 namespace pipesim {
 
-/// CUPTI's clock, read between two readings of the host's steady clock. Nanoseconds since whenever each
-/// began.
+/// CUPTI's clock, read between two readings of the host's steady clock. Each clock counts nanoseconds from a
+/// start of its own.
 struct ClockPair {
   Nanoseconds host_before = 0, gpu = 0, host_after = 0;
   bool operator==(const ClockPair&) const = default;

@@ -18,8 +18,8 @@ struct CollectionOverhead {
   [[nodiscard]] std::string str() const;
 };
 
-/// Times of steps, the n-th of both being a pair. InternalError when they are none, not equally many or not
-/// above zero.
+/// Takes the times of steps; the n-th of both lists are a pair. InternalError when the lists are empty or
+/// differ in length, or when a time is not above zero.
 CollectionOverhead collection_overhead(std::span<const Nanoseconds> without,
                                        std::span<const Nanoseconds> with);
 

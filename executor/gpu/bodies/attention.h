@@ -18,7 +18,7 @@ struct SoftmaxOfScores {
   ScoreRules rules;
   Floats scores, shares;
   double* largest = nullptr;  ///< by ScoreBlock::Row::statistic
-  float* log_sums = nullptr;  ///< so, too: log of Σ exp
+  float* log_sums = nullptr;  ///< log of Σ exp, by the same
   template <class Team>
   PIPESIM_DEVICE void operator()(Team& team, std::int64_t i) const {
     const ScoreBlock::Row row = block.row(i);

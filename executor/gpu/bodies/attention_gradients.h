@@ -30,15 +30,16 @@ struct ProductsOfResults {
   }
 };
 
-/// From scores and from do·vᵀ what dropout leaves of the softmax, and the gradient of q·kᵀ, both 0 for keys
-/// that the query does not see; both may be in place. An index for each group of each row.
+/// Computes, from scores and from do·vᵀ, what dropout leaves of the softmax, and the gradient of q·kᵀ. Both
+/// are 0 for keys that the query does not see, and both may be in place. There is an index for each group of
+/// each row.
 struct GradientsOfScores {
   ScoreBlock block;
   ScoreRules rules;
   Floats scores, share_gradients;
   Floats shares, gradients;
   const float* log_sums = nullptr;   ///< of all keys, by ScoreBlock::Row::statistic
-  const double* averages = nullptr;  ///< Σ do·o, so, too
+  const double* averages = nullptr;  ///< Σ do·o, by the same
   PIPESIM_DEVICE void operator()(std::int64_t i) const {
     const std::int64_t row_of_block = block.by_group.quotient(i), group = i - row_of_block * block.groups();
     const ScoreBlock::Row row = block.row(row_of_block);
@@ -75,7 +76,7 @@ struct SpreadBiases {
   }
 };
 
-/// The same of slopes by distance.
+/// Computes such biases from the heads' slopes: minus the slope times the distance.
 struct SpreadSlopes {
   AlibiSlopes slopes;
   DistanceBiases distances;
@@ -88,7 +89,7 @@ struct SpreadSlopes {
 };
 
 /// sums[sample and head, member, ahead] = Σ over the block's queries of the gradients of scores at that
-/// distance, less their scale. Added to what earlier blocks of the same heads left.
+/// distance, less their scale. They are added to what earlier blocks of the same heads left.
 struct SumsByDistance {
   ScoreBlock block;
   Floats gradients;

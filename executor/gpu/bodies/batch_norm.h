@@ -43,7 +43,7 @@ struct NormGradientTerms {
   }
 };
 
-/// Sums of all chunks, a team for each.
+/// Adds up all chunks of each sum, with a team for each.
 struct AddChunks {
   const double* partial = nullptr;
   std::int64_t chunks = 1;
@@ -55,8 +55,8 @@ struct AddChunks {
   }
 };
 
-/// What normalising a channel needs: y = (x − mean) · slope + shift, in float64, since deep networks magnify
-/// what is rounded here, and the memory takes longer.
+/// A channel is normalised by y = (x − mean) · slope + shift. This is in float64, since deep networks magnify
+/// what is rounded here, and reading memory takes longer anyway.
 struct ChannelScale {
   double mean = 0, slope = 0, shift = 0;
 };
@@ -98,8 +98,8 @@ struct Normalise {
   }
 };
 
-/// A team for every channel, from sums of gradients [2, channels, chunks]: the statistics Σdy, Σdy · x̂, which
-/// of this shard alone are also its addends of the weights' gradients.
+/// A team for every channel computes the statistics Σdy and Σdy · x̂ from sums of gradients [2, channels,
+/// chunks]. Those of this shard are also its addends of the weights' gradients.
 struct NormGradientSums {
   const double* partial = nullptr;
   std::int64_t channels = 0, chunks = 1;

@@ -39,8 +39,8 @@ struct CombineStretched {
   }
 };
 
-/// What element `column` of a stretched operand gets from place `row` of those it is stretched over:
-/// d, or d · x where x is present.
+/// The term that element `column` of a stretched operand gets from place `row` of the dims that it lacks: d,
+/// or d · x where x is present.
 struct StretchedTerm {
   Floats d, x;
   Strided kept, stretched;  ///< of d and x: dims that the operand has, and those that it lacks
@@ -50,7 +50,7 @@ struct StretchedTerm {
   }
 };
 
-/// As ChunkSums, by a team for each sum: for terms whose neighbours in memory are rows.
+/// Computes the same as ChunkSums with a team for each sum, for terms whose rows are neighbours in memory.
 template <class Term>
 struct TeamChunkSums {
   Term term;

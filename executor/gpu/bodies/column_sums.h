@@ -16,7 +16,7 @@ struct RowChunks {
   static constexpr RowChunks of(std::int64_t rows, std::int64_t columns) {
     return for_threads(rows, columns, columns, std::int64_t{1} << 17);
   }
-  /// For bodies that take groups of columns.
+  /// The chunks for bodies that take groups of columns.
   static constexpr RowChunks of_groups(std::int64_t rows, std::int64_t columns) {
     return for_threads(rows, columns, groups_of(columns), std::int64_t{1} << 16);
   }
@@ -72,7 +72,7 @@ struct SumsOfChunks {
   }
 };
 
-/// As ChunkSums of the elements of a matrix without gaps, by groups of columns.
+/// Computes the same as ChunkSums over the elements of a matrix without gaps, by groups of columns.
 struct MatrixChunkSums {
   Floats matrix;
   RowChunks split;

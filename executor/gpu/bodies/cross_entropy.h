@@ -32,8 +32,8 @@ struct LabelledRows {
   }
 };
 
-/// The largest logit of a row in this shard and, in one look at the logits, the other statistics if the row
-/// is whole, else log Σ exp(logit) of this shard.
+/// Finds the largest logit of a row in this shard and, in the same pass over the logits, the other statistics
+/// if the row is whole, else log Σ exp(logit) of this shard.
 struct CrossEntropySums {
   LabelledRows rows;
   bool whole;
@@ -55,7 +55,7 @@ struct CrossEntropySums {
   }
 };
 
-/// The other statistics of a row, from the largest logit of all shards.
+/// Computes the other statistics of a row from the largest logit of all shards.
 struct CrossEntropyShares {
   LabelledRows rows;
   PIPESIM_DEVICE void operator()(std::int64_t row) const {
@@ -63,7 +63,8 @@ struct CrossEntropyShares {
   }
 };
 
-/// Losses of a chunk of rows, added up, and the logs of their sums. Rows with a negative label add nothing.
+/// Adds up the losses of a chunk of rows, and stores the log of each row's sum. Rows with a negative label
+/// add nothing.
 struct CrossEntropyLoss {
   LabelledRows rows;
   float* log_sums;

@@ -8,7 +8,7 @@
 
 namespace pipesim::gpu {
 
-/// y = x where the mask keeps it, by groups; of gradients, too.
+/// Applies the mask to x, or to its gradient, by groups.
 struct Dropout {
   Floats x, y;
   NumbersInBatch numbers;

@@ -7,7 +7,7 @@
 
 namespace pipesim::gpu {
 
-/// An element of y: that of the row which its index names, 0 where another shard owns it.
+/// Fills an element of y from the row that its index names, or with 0 where another shard owns the row.
 struct ReadRows {
   const std::int64_t* indices;
   Floats table, y;
@@ -24,8 +24,8 @@ struct ReadRows {
 // thread for each column, in the same order each time. Floating-point atomics would add in another order each
 // time: copies of a table on several devices would drift apart, and 16-bit ones would lose what they add.
 
-/// Sorted places in segments of kSegment; `parts` [segments, 2, width]: sums over a segment of the row that
-/// goes on from the one before and ends in it, and of the row that goes on in the next.
+/// Sorted places in segments of kSegment. `parts` [segments, 2, width] has two sums over each segment: of the
+/// row that goes on from the segment before and ends here, and of the row that goes on in the next segment.
 struct RowSegments {
   static constexpr std::int64_t kSegment = 32;
 
@@ -38,7 +38,7 @@ struct RowSegments {
     const std::int64_t end = (segment + 1) * kSegment;
     return end < shape.indices ? end : shape.indices;
   }
-  /// The row of place i − 1 is that of place i, too.
+  /// Whether places i − 1 and i have the same row.
   [[nodiscard]] PIPESIM_DEVICE bool goes_on(std::int64_t i) const {
     return i > 0 && i < shape.indices && sorted.rows[i - 1] == sorted.rows[i];
   }
@@ -47,8 +47,8 @@ struct RowSegments {
   }
 };
 
-/// Adds up the rows of a segment, index segment · width + column: to `dw` those that lie within, else to
-/// `parts`.
+/// Adds up the rows of a segment: into `dw` where a row lies within it, else into `parts`. The index is
+/// segment · width + column.
 struct AddUpSegments {
   RowSegments segments;
   Floats dy;

@@ -8,8 +8,8 @@
 
 namespace pipesim::gpu {
 
-/// The experts of every token's routes: an index for each element of p, whose expert finds how many go
-/// before.
+/// Chooses the experts of every token's routes. The index counts elements of p: each counts how many experts
+/// of its token go before its own.
 struct ChooseExperts {
   Floats p;
   TokenRoute* routes = nullptr;
@@ -43,7 +43,7 @@ struct RouteChunks {
   }
 };
 
-/// How many routes of a chunk lead to an expert.
+/// Counts the routes of a chunk that lead to an expert.
 struct CountRoutes {
   const TokenRoute* routes = nullptr;
   std::int64_t* counts = nullptr;
@@ -56,8 +56,8 @@ struct CountRoutes {
   }
 };
 
-/// Slots of the routes of a chunk that lead to an expert. `tokens`, where given, gets 1 + the token's row for
-/// every slot row of the shard that is taken.
+/// Gives slots to the routes of a chunk that lead to an expert. `tokens`, where given, gets 1 + the token's
+/// row for every slot row of the shard that is taken.
 struct FillSlots {
   TokenRoute* routes = nullptr;
   const std::int64_t* counts = nullptr;
@@ -78,8 +78,8 @@ struct FillSlots {
   }
 };
 
-/// Rows of slots from rows of their tokens, times the token's probability of the expert where p is present;
-/// zeros where no token is. An index for each element.
+/// Fills rows of slots from the rows of their tokens, times the token's probability of the expert where p is
+/// present. Slots without a token get zeros. There is an index for each element.
 struct SlotsFromTokens {
   const std::int64_t* tokens = nullptr;  ///< see FillSlots
   Floats from, p, to;
@@ -93,8 +93,8 @@ struct SlotsFromTokens {
   }
 };
 
-/// Rows of tokens from the sum of the rows of their slots, each times the token's probability of the expert
-/// where p is present. An index for each element.
+/// Fills rows of tokens with the sum of the rows of their slots, each times the token's probability of the
+/// expert where p is present. There is an index for each element.
 struct TokensFromSlots {
   const TokenRoute* routes = nullptr;
   Floats from, p, to;

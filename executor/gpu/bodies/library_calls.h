@@ -9,8 +9,9 @@
 
 namespace pipesim::gpu {
 
-/// What a matrix product does after its sums, element by element: d = sum (+ d) (+ bias), gelu of it where
-/// `before`, which keeps what that is of, is present. Sums of `batch` matrices, [rows, columns] without gaps.
+/// Completes a matrix product after its sums, element by element: d = sum (+ d) (+ bias). Where `before` is
+/// present, it keeps this value, and d is its gelu. The sums are `batch` matrices [rows, columns] without
+/// gaps.
 struct FinishProduct {
   Floats sums, d, bias, before;
   std::int64_t rows = 0, columns = 0, d_row = 0, d_batch = 0;  // as MatrixProduct::Matrix

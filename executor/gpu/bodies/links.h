@@ -38,7 +38,7 @@ struct TakeLinks {
   }
 };
 
-/// Is over when the clock has come to `*time`; waits for nothing but the clock. Index 0 only.
+/// Ends when the clock has reached `*time`, and waits for nothing else. Index 0 only.
 struct WaitUntil {
   const std::int64_t* time = nullptr;
   PIPESIM_DEVICE void operator()(std::int64_t /*i*/) const { wait_until(*time); }

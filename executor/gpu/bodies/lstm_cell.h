@@ -8,8 +8,8 @@
 
 namespace pipesim::gpu {
 
-/// Element (n, j) of a cell's state, an index for each. `gates`, [n, 4, h]: in what arrives at them without
-/// the bias, out what they let through.
+/// Element (n, j) of a cell's state, an index for each. `gates` [n, 4, h] hold what arrives at the gates,
+/// without the bias, and then what the gates let through.
 struct LstmStep {
   Floats gates, bias, old_c, new_h, new_c;
   std::int64_t h = 0;

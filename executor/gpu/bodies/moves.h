@@ -25,7 +25,7 @@ struct CopyRows {
   const Unit* from = nullptr;
   Unit* to = nullptr;
   RegionRows rows;
-  bool few = false;  ///< units than 32 bits count
+  bool few = false;  ///< 32 bits count all units
   PIPESIM_DEVICE void operator()(std::int64_t i) const {
     const ElementPair at = element_of(rows, i, few);
     to[at.to] = from[at.from];
@@ -58,7 +58,8 @@ struct MoveFloats {
   }
 };
 
-/// As MoveFloats, of neighbours in both pieces, none in float64; by groups.
+/// Does the same as MoveFloats by groups. The elements are contiguous in both pieces, and neither holds
+/// float64.
 struct MoveFloatGroups {
   Floats from, to;
   bool add = false;

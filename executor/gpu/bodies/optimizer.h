@@ -56,14 +56,16 @@ struct MomentumUpdate {
   }
 };
 
-/// A chunk of the weights, whole groups, by a team, so that one thread of it works out the powers for all.
+/// A team updates a chunk of the weights, made of whole groups, so that one of its threads computes the
+/// powers for all.
 struct AdamUpdate {
   static constexpr std::int64_t chunk = 4096;
   TrainedElements trained;
   Floats first, second;
   OptimizerSettings settings;
   std::int64_t elements = 0;
-  const std::int64_t* step = nullptr;  ///< from 0; in it are so many changes, this is one of them, from 0
+  /// The step counts from 0. It has `changes` changes of the weights, and this is number `change`, from 0.
+  const std::int64_t* step = nullptr;
   std::int64_t changes = 1, change = 0;
   template <class Team>
   PIPESIM_DEVICE void operator()(Team& team, std::int64_t c) const {

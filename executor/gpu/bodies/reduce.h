@@ -9,7 +9,8 @@
 
 namespace pipesim::gpu {
 
-/// Where a sum or a largest value goes: as it is, or divided and as tensors keep it, or both.
+/// Where a sum or a largest value goes: in float64 as it is, or divided and rounded to a tensor's type, or
+/// both.
 struct ReducedTo {
   double* exact = nullptr;
   Floats rounded;
@@ -20,7 +21,7 @@ struct ReducedTo {
   }
 };
 
-/// Sums, or largest values, of some numbers by one thread and then by its team.
+/// Returns the sum or the largest of some numbers, found by each thread and then by its team.
 template <class Team, class Value>
 PIPESIM_DEVICE double sum_over(Team& team, std::int64_t begin, std::int64_t end, Value value) {
   double sum = 0;
@@ -37,8 +38,9 @@ PIPESIM_DEVICE double largest_over(Team& team, std::int64_t begin, std::int64_t 
   return static_cast<double>(team.max(most));
 }
 
-/// Chunks of the terms of the result's elements, rows and columns of `split`: index chunk · columns + column,
-/// to `to` under the same index, which is scratch memory where there are several chunks.
+/// Reduces chunks of the terms of the result's elements; terms are the rows of `split`, and elements its
+/// columns. The index is chunk · columns + column, also in `to`, which is scratch memory where there are
+/// several chunks.
 struct ReducePart {
   Floats x;
   Strided kept, reduced;  ///< see ReduceShape
@@ -69,7 +71,7 @@ struct ReduceByThreads : ReducePart {
   }
 };
 
-/// An element of the result from those of its chunks [chunks, columns].
+/// Combines an element of the result from its chunks [chunks, columns].
 struct CombinedChunks {
   const double* parts;
   RowChunks split;
@@ -98,7 +100,7 @@ struct CombineByThreads : CombinedChunks {
   }
 };
 
-/// dx: its part of the result's gradient; of a maximum for all elements that equal it.
+/// Fills dx with its part of the result's gradient; all elements that equal a maximum get it.
 struct ReduceGradient {
   Floats x, y, dy, dx;  ///< x and y of a maximum only
   Strided result_of;

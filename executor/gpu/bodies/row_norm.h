@@ -7,7 +7,8 @@
 
 namespace pipesim::gpu {
 
-/// What bodies of layer norm and RMS norm share: a row's 2 statistics, and mean and 1/σ; for RMS norm 1 each.
+/// The bodies of layer norm and RMS norm share this: a row's two statistics, and its mean and 1/σ. RMS norm
+/// has one statistic, and 1/σ.
 struct RowNormRows {
   std::int64_t columns = 0;  ///< of this shard
   double width = 1;          ///< columns of all shards
@@ -30,7 +31,7 @@ struct RowNormRows {
   }
 };
 
-/// gamma of a group of columns; ones where it is not present.
+/// Returns gamma of a group of columns, or ones where it is not present.
 PIPESIM_DEVICE inline FloatGroup row_slopes(const Floats& gamma, const GroupPlace& columns) {
   if (gamma.present()) return read_group(gamma, columns);
   FloatGroup ones;
@@ -130,7 +131,7 @@ struct NormalisedRowGradient {
   }
 
  private:
-  /// g of a row.
+  /// Returns g of one group of a row's columns.
   [[nodiscard]] PIPESIM_DEVICE FloatGroup scaled(const GroupPlace& weights, std::int64_t row) const {
     FloatGroup group = read_group(dy, weights.in_row(row));
     const FloatGroup slopes = row_slopes(gamma, weights);

@@ -17,9 +17,9 @@ struct Integers {
   PIPESIM_DEVICE void set(std::int64_t i, std::int64_t value) const { memory[i] = value; }
 };
 
-/// Rows of a tensor beside rows of its parts, one behind the other: an index for each element of the tensor's
-/// rows from `first` on, which the parts cover. A part that is not present counts as zeros when parts are
-/// joined, and is passed over when they are cut out.
+/// Moves rows between a tensor and its parts, which follow one another in it. There is an index for each
+/// element that the parts cover of the tensor's rows, from `first` on. A part that is not present counts as
+/// zeros when parts are joined, and is passed over when they are cut out.
 template <class Tensor>
 struct RowParts {
   static constexpr int most = 16;

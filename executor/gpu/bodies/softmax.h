@@ -20,7 +20,7 @@ PIPESIM_DEVICE void put_shares(Team& team, const Floats& x, const Floats& y, con
   }
 }
 
-/// A row's largest value and log Σ exp(x) of this shard, in one look at x; or, when the row is whole,
+/// Finds a row's largest value and log Σ exp(x) of this shard in one pass over x; or, when the row is whole,
 /// Σ exp(x − most) and y.
 struct SoftmaxSums {
   Floats x, y;
@@ -51,7 +51,7 @@ struct SoftmaxRescale {
   PIPESIM_DEVICE void operator()(std::int64_t row) const { sum[row] = std::exp(sum[row] - most[row]); }
 };
 
-/// y of a row, from the largest value and the sum of all shards.
+/// Fills y of a row from the largest value and the sum of all shards.
 struct SoftmaxValues {
   Floats x, y;
   std::int64_t columns;

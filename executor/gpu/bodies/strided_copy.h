@@ -8,8 +8,8 @@
 
 namespace pipesim::gpu {
 
-/// to[a, b, c, d] = from[a, b, c, d] (+ to[a, b, c, d]), elements that lie any way in memory; one index for
-/// each, d fastest. From nothing it copies zeros.
+/// to[a, b, c, d] = from[a, b, c, d] (+ to[a, b, c, d]), where elements may lie in any order in memory. There
+/// is an index for each, d fastest. Zeros are copied where `from` is not present.
 struct StridedCopy {
   using Strides = std::array<std::int64_t, 4>;  ///< elements from one index to the next
   Floats from, to;

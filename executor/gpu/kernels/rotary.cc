@@ -6,7 +6,7 @@
 namespace pipesim::gpu {
 namespace {
 
-/// As cpu::Rotary. values: x[b, s, …, d], y.
+/// Computes the same as cpu::Rotary. values: x[b, s, …, d], y.
 class Rotary : public Kernel {
  public:
   void forward(const ShardCall& call, std::size_t /*segment*/) const override {

@@ -10,7 +10,7 @@
 
 namespace pipesim::gpu {
 
-/// A collective or message between devices. Sizes as Communicator takes them: `elements` of every block.
+/// A collective or message between devices. Sizes are as in Communicator: `elements` of every block.
 struct CollectiveCall {
   Collective kind = Collective::Send;
   ReduceOperation reduce = ReduceOperation::Sum;
@@ -20,8 +20,8 @@ struct CollectiveCall {
   int root = 0;  ///< of a broadcast or a reduction
 };
 
-/// A device of this process in it. `give` and `get` are addresses of its own memory, not present (null) where
-/// the kind has none; of an all-reduce, and of the root of a broadcast or a reduction, both are the same.
+/// A device of this process in a call. `give` and `get` are addresses of its own memory, null where the kind
+/// has none. They are the same in an all-reduce, and at the root of a broadcast or a reduction.
 struct CollectiveMember {
   int rank = 0;
   Stream* stream = nullptr;

@@ -18,14 +18,15 @@ class CudaLibrary {
  public:
   static constexpr int kVersion = 6;
   virtual ~CudaLibrary() = default;
-  /// Asks the driver; without one, or without GPUs, says so.
+  /// Asks the driver for the GPUs. The inventory says so when there is no driver, or no GPU.
   [[nodiscard]] virtual GpuInventory inventory() const = 0;
   /// A collector; without a driver it says why it is not available.
   [[nodiscard]] virtual std::unique_ptr<ActivityCollector> activity_collector() const = 0;
-  /// Devices to run on (executor/gpu/machine/machine.h). InputError when this machine has not so many;
+  /// Returns devices to run on (executor/gpu/machine/machine.h). InputError when this machine has fewer;
   /// DeviceError that says what is missing: GPUs, their driver, a newer one.
   [[nodiscard]] virtual std::unique_ptr<gpu::Machine> machine(const gpu::MachineSetting& setting) const = 0;
-  /// By NCCL, between GPUs of a machine and of those of other processes (executor/gpu/machine/collectives.h).
+  /// Returns collectives of NCCL between the GPUs of a machine and those of other processes
+  /// (executor/gpu/machine/collectives.h).
   [[nodiscard]] virtual std::unique_ptr<gpu::Collectives> collectives(
       gpu::Machine& machine, const gpu::Processes& processes) const = 0;
 };

@@ -8,8 +8,8 @@ namespace pipesim {
 
 /// The properties of a PCIe link between its two ends.
 struct PcieLink {
-  int generation = 0;  ///< 5 for 32 GT/s a lane, 0: not told
-  int lanes = 0;       ///< 0: not told
+  int generation = 0;  ///< 5 for 32 GT/s a lane, 0: not known
+  int lanes = 0;       ///< 0: not known
   bool operator==(const PcieLink&) const = default;
 };
 
@@ -28,7 +28,7 @@ struct Gpu {
   int multiprocessors = 0;
   std::int64_t memory = 0, free_memory = 0;  ///< bytes
   PcieLink pcie;
-  int numa_node = -1;                ///< of the processor that it hangs on, -1: not told
+  int numa_node = -1;                ///< of the processor that it hangs on, -1: not known
   std::vector<PcieSwitch> switches;  ///< on the way from that processor
 };
 
@@ -41,7 +41,7 @@ struct GpuPair {
 
 /// The GPUs and libraries of this machine. Versions are written as "13.0"; "" when the library is not loaded.
 struct GpuInventory {
-  std::string driver;  ///< the newest CUDA that it serves
+  std::string driver;  ///< the newest CUDA that it supports
   std::string runtime, cublas, cudnn, nccl, cupti;
   std::string no_gpus;  ///< why there are none; "" where there are
   std::vector<Gpu> gpus;

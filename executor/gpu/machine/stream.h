@@ -26,7 +26,7 @@ class Recording {
 class Gate {
  public:
   virtual ~Gate() = default;
-  /// Lets the work begin. False when the limit of time had done so before.
+  /// Lets the work begin. Returns false when the time limit has opened it before.
   virtual bool open() = 0;
 };
 
@@ -42,11 +42,11 @@ class Stream {
   virtual void convolve(const Convolution& convolution) = 0;
 
   virtual void zero(void* memory, std::size_t bytes) = 0;
-  /// Between addresses of devices.
+  /// Copies between addresses of devices.
   virtual void copy(void* to, const void* from, std::size_t bytes) = 0;
-  /// From the host. `from` may be used again when it returns.
+  /// Copies from the host. `from` may be used again when the call returns.
   virtual void upload(void* to, const void* from, std::size_t bytes) = 0;
-  /// To the host; done when it returns.
+  /// Copies to the host; the copy is complete when the call returns.
   virtual void download(void* to, const void* from, std::size_t bytes) = 0;
 
   virtual void record(Event& event) = 0;
@@ -54,9 +54,9 @@ class Stream {
   /// any device.
   virtual void wait(const Event& event) = 0;
   virtual void repeat(const Recording& recording) = 0;
-  /// Later work of this stream begins when the gate is opened, at the latest `limit` nanoseconds after the
-  /// stream has come to it: a device takes only so much work, then the host waits for the device. Not while
-  /// recording.
+  /// Later work of this stream begins when the gate is opened, or `limit` nanoseconds after the stream has
+  /// come to it. The limit is needed because a device queues only so much work, and then the host waits for
+  /// the device. Not while recording.
   [[nodiscard]] virtual std::unique_ptr<Gate> close_gate(Nanoseconds limit) = 0;
 
   /// Memory that is this caller's until the next free_scratch(), aligned to 256. DeviceError when there is no

@@ -20,9 +20,9 @@ struct HeadMatrices {
 /// Bytes of an element.
 std::size_t bytes_of(Stored stored);
 
-/// Where a tensor's matrices are: in the tensor itself, or in scratch memory, there perhaps packed as [b, g,
-/// n, width]. What lies in zigzag order in the tensor comes by position in scratch memory, where it must be
-/// then, not packed.
+/// The matrices of a tensor, in the tensor itself or in scratch memory, where they may be packed as [b, g, n,
+/// width]. A tensor in zigzag order must be brought to scratch memory, which has it in order of positions and
+/// not packed.
 class HeadTensor {
  public:
   /// `members`: rows in `width`. `order`: of the tensor's n.
@@ -31,7 +31,7 @@ class HeadTensor {
   [[nodiscard]] std::int64_t elements() const { return samples_ * length_ * heads_ * width_; }
   /// Copies the tensor into scratch memory.
   void pack(Stream& stream, bool packed);
-  /// Lets results be written into scratch memory of a type, whence unpack() brings them into the tensor.
+  /// Lets results be written into scratch memory of a type; unpack() brings them into the tensor.
   void stage(Stream& stream, Stored stored, bool packed);
   void unpack(Stream& stream) const;
   /// Sets the matrices to 0, wherever they are.
@@ -58,20 +58,20 @@ struct HeadProduct {
 };
 void multiply(Stream& stream, const ScoreBlock& block, const HeadProduct& product);
 
-/// The block's scores, or what else lies as they do.
+/// The matrices of the block's scores, or of anything with the same layout.
 HeadMatrices score_matrices(const ScoreBlock& block, const Floats& scores, bool transposed = false);
 
-/// What decides how the work is cut; tests choose other ones.
+/// These limits decide how the work is cut. Tests choose other limits.
 struct AttentionLimits {
   std::int64_t score_bytes = std::int64_t{512} << 20;  ///< held at a time, about
-  /// Under a causal mask sequences are cut, so that keys that no query of a block sees cost nothing: into so
-  /// many blocks of queries, none of fewer queries than that.
+  /// Under a causal mask sequences are cut into up to `causal_blocks` blocks of at least `shortest_block`
+  /// queries, so that keys that no query of a block sees cost nothing.
   std::int64_t causal_blocks = 8, shortest_block = 512;
-  /// Multiply-adds of a sample's scores from which on a product for each sample is as fast as one for all.
+  /// From so many multiply-adds of a sample's scores, a product for each sample is as fast as one for all.
   std::int64_t large_sample = std::int64_t{1} << 29;
 };
 
-/// Queries to compute the scores of at once, and heads of all samples; `bytes` for each score.
+/// How many queries, and heads of all samples, have their scores computed at once. A score takes `bytes`.
 struct BlockLengths {
   BlockLengths(const AttentionSizes& a, std::int64_t bytes, const AttentionLimits& limits);
   std::int64_t queries = 1, heads = 1;

@@ -32,8 +32,8 @@ struct Piece {
 /// How elements of that type lie in memory. InternalError for types that are no floating-point numbers.
 Stored stored_as(DataType type);
 
-/// One shard of an operator in one pass, as cpu::ShardCall, but for where things lie: pieces, statistics and
-/// saved bytes are in device memory.
+/// One shard of an operator in one pass, like cpu::ShardCall, except that pieces, statistics and saved bytes
+/// are in device memory.
 struct ShardCall {
   const Operator& op;
   std::span<const Range> ranges;

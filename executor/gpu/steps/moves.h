@@ -6,8 +6,8 @@ namespace pipesim::gpu {
 
 void zero_piece(Stream& stream, const Piece& piece);
 
-/// As the move_region() of pieces in host memory, between pieces in memory that the stream's device reaches.
-/// One piece of work of the stream; none for an empty region.
+/// Does the same as the move_region() of pieces in host memory, for pieces in memory that the stream's device
+/// reaches. It gives the stream one piece of work, or none for an empty region.
 void move_region(Stream& stream, const Piece& from, const Piece& to, const Box& region, bool add);
 
 }  // namespace pipesim::gpu

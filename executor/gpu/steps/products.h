@@ -10,13 +10,13 @@ inline MatrixProduct::Matrix dense(const Floats& elements, std::int64_t rows, st
   return {elements, transposed, columns, rows * columns};
 }
 
-/// Whether devices' libraries multiply such matrices as they are: both operands of one type, the result of
-/// theirs or in float32, none empty.
+/// Whether devices' libraries multiply such matrices as they are: both operands have one type, the result has
+/// their type or float32, and none is empty.
 bool is_direct(const MatrixProduct& product);
 
-/// Stream::multiply() of matrices of any floating-point types, each for itself, and of any lengths: where
-/// is_direct() says no, operands and result are converted in scratch memory. Only direct products may have an
-/// epilogue.
+/// Does the same as Stream::multiply() for matrices of any lengths, each of any floating-point type. Where
+/// is_direct() is false, operands and result are converted in scratch memory. Only direct products may have
+/// an epilogue.
 void multiply(Stream& stream, const MatrixProduct& product);
 
 }  // namespace pipesim::gpu

@@ -83,7 +83,7 @@ void BM_Dapple(benchmark::State& state, const char* model, const char* system) {
 BENCHMARK_CAPTURE(BM_Dapple, bert48_a, "bert48:batch=2", "dapple-a")->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(BM_Dapple, amoebanet36_a, "amoebanet36:batch=2", "dapple-a")->Unit(benchmark::kMillisecond);
 
-// As Alpa sees a transformer: every range of layers on submeshes of powers of two.
+// The problem is Alpa's for a transformer: every range of layers may run on every submesh of 2^n devices.
 void BM_StagePartition(benchmark::State& state) {
   Rng rng(1);
   StageProblem problem{static_cast<std::int32_t>(state.range(0)), state.range(1), 64, {}};

@@ -42,7 +42,7 @@ void BM_RowsToColumns(benchmark::State& state) {
 }
 BENCHMARK(BM_RowsToColumns)->Arg(0)->Arg(1)->Unit(benchmark::kMicrosecond);
 
-// As between stages that split tensors alike: nothing to choose.
+// Between stages that split tensors alike there is nothing to choose.
 void BM_LikeStages(benchmark::State& state) {
   const MeshCase c{
       "like stages", {4096, 4096}, {0, 4, 8, 0, MeshSide::kCopied}, {4, 4, 8, 0, MeshSide::kCopied}};

@@ -15,7 +15,7 @@ namespace pipesim::cpu {
 /// A kernel beside a definition of what it should compute, in double and in plain loops.
 struct KernelCase {
   Operator op;
-  /// Outputs (and states) from inputs, weights and indices; sums over whole tensors, nothing is split.
+  /// Computes outputs (and states) from inputs, weights and indices of whole tensors; nothing is split.
   std::function<void(const Operator&, WholeTensors&)> define;
   std::int64_t integers_below = 0;                            ///< index inputs are drawn from [0, this)
   std::function<void(WholeTensors&)> prepare = [](auto&) {};  ///< after drawing: what must not be arbitrary
@@ -50,7 +50,7 @@ inline WholeTensors draw_output_gradients(const Operator& op, Rng& rng) {
   return gradients;
 }
 
-/// Inputs and weights, all of them.
+/// By use: true for all inputs and weights.
 inline std::vector<bool> all_wanted(const Operator& op) {
   std::vector<bool> wanted;
   for (const TensorUse& use : op.uses) wanted.push_back(use.role == Role::Input || use.role == Role::Weight);
@@ -94,7 +94,7 @@ inline double defined_loss(const KernelCase& c, WholeTensors whole, const WholeT
   return loss;
 }
 
-/// Values against the definition, every gradient against its central differences.
+/// Checks values against the definition, and every gradient against its central differences.
 inline void check_against_definition(const KernelCase& c) {
   Rng rng(7);
   const WholeTensors whole = draw_operands(c, rng);

@@ -4,7 +4,7 @@
 
 namespace pipesim::cpu {
 
-/// Each factor alone in 2, 3 and 4 parts, as far as that is legal.
+/// Returns configs that split one factor alone, in 2, 3 and 4 parts, as far as that is legal.
 inline std::vector<ParallelConfig> single_splits(const Operator& op) {
   std::vector<ParallelConfig> configs;
   for (std::size_t f = 0; f < op.factors.size(); ++f) {
@@ -67,7 +67,7 @@ inline void check_saved_bytes(const Operator& op, const Kernel& kernel) {
   }
 }
 
-/// What else computes the kind, in operands of 16 bits for instance, gives what the first does but for
+/// Other kernels of the kind, for instance with operands of 16 bits, give the results of the first up to
 /// rounding.
 inline void check_other(const KernelCase& c, const KernelCase& first) {
   Rng rng(17);
@@ -81,7 +81,8 @@ inline void check_other(const KernelCase& c, const KernelCase& first) {
               c.tested.type == DataType::Float32 ? 1e-5 : 2e-2);
 }
 
-/// Results of everything that computes the kind, unsplit: for operands too large for differences.
+/// Checks the unsplit results of all kernels of the kind. It is for operands too large for central
+/// differences.
 inline void check_results(KernelCase c) {
   for (const TestedKernel& tested : tested_kernels(c.op.kind)) {
     c.tested = tested;

@@ -53,7 +53,7 @@ class ShardRun {
     use_one_thread();
   }
 
-  /// Outputs and states from the other uses.
+  /// Computes outputs and states from the other uses.
   WholeTensors forward(const WholeTensors& whole) {
     for (std::int64_t k = 0; k < grid_.num_shards(); ++k) shards_.push_back(make_shard(k, whole));
     run_pass(Pass::Forward, [&](const ShardCall& call, std::size_t s) { kernel_->forward(call, s); });
@@ -67,7 +67,7 @@ class ShardRun {
     return results;
   }
 
-  /// Gradients of inputs and weights; kernels see only what a pass is promised.
+  /// Computes gradients of inputs and weights; kernels see only what a pass is promised.
   WholeTensors backward(const WholeTensors& output_gradients, bool weights_first) {
     for (Shard& shard : shards_) prepare_backward(shard, output_gradients);
     const bool separate = !op_.flops_backward_weight.empty();

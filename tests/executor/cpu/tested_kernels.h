@@ -14,7 +14,7 @@ struct TestedKernel {
   DataType type = DataType::Float32;  ///< in which it keeps its operands
 };
 
-/// What this test program tests: the first in float32. Empty where there is none for the kind.
+/// The kernels of a kind that this test program tests, the first in float32. Empty where there are none.
 std::vector<TestedKernel> tested_kernels(std::string_view kind);
 /// Whether this program tests the backend that computes everything: packed documents and losses in chunks,
 /// too.

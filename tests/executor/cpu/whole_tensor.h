@@ -36,7 +36,7 @@ struct WholeTensor {
   }
 };
 
-/// One per use of an operator; empty where a use has no part in the matter.
+/// One tensor per use of an operator; empty for uses that do not matter here.
 using WholeTensors = std::vector<WholeTensor>;
 
 inline WholeTensor filled(const TensorUse& use, double value) {
@@ -55,7 +55,7 @@ inline void randomise(WholeTensor& t, Rng& rng) {
   for (double& e : t.elements) e = static_cast<double>(static_cast<float>(2 * rng.uniform() - 1));
 }
 
-/// To the nearest numbers of a floating-point type.
+/// Rounds elements to the nearest numbers of a floating-point type.
 inline void round_elements(WholeTensor& t, DataType type) {
   if (t.integers) return;
   for (double& e : t.elements) {

@@ -22,7 +22,7 @@ cpu::KernelCase grouped_case(Bench& bench, std::int64_t groups, std::int64_t mem
   return c;
 }
 
-// As on CPUs, in blocks of any lengths, packed or not.
+// Results are the same as on CPUs, in blocks of any lengths, packed or not.
 TEST(AttentionOnGpus, IsTheSameHoweverItIsCut) {
   const std::array<AttentionLimits, 4> all_limits{
       AttentionLimits{.large_sample = 0},

@@ -23,7 +23,7 @@ class HostMachine : public Machine {
     std::uint64_t seed = 1;
     int team = 1;              ///< threads of a team
     std::int64_t memory = -1;  ///< bytes of a device; −1: no limit
-    std::int64_t hidden = 0;   ///< bytes of them that are told to be free, and are not
+    std::int64_t hidden = 0;   ///< bytes of them that are reported free, and are not
     std::int64_t room = 0;     ///< pieces of work that fit into a stream; the host waits for more; 0: any
   };
   HostMachine() : HostMachine(Settings{}) {}
@@ -40,7 +40,7 @@ class HostMachine : public Machine {
   void release(DeviceId device, std::byte* memory, Bytes size) override;
   [[nodiscard]] std::unique_ptr<Stream> make_stream(DeviceId device, StreamUse use) override;
   [[nodiscard]] std::unique_ptr<Event> make_event(DeviceId device) override;
-  /// In pieces of work done.
+  /// Counts pieces of work that were done, instead of time.
   [[nodiscard]] Nanoseconds time_between(const Event& from, const Event& to) override;
   void begin_recording(Stream& first) override;
   [[nodiscard]] std::unique_ptr<Recording> end_recording(Stream& first) override;
@@ -54,9 +54,9 @@ class HostMachine : public Machine {
   /// Whether there is work that is not done.
   [[nodiscard]] bool waits() const;
 
-  /// What is noted from now on belongs to a task; 0: to none.
+  /// Work that is noted from now on belongs to this task; 0: to none.
   void of_task(std::uint64_t task) { task_ = task; }
-  /// Which task a piece of work was of, and how many pieces were done before it.
+  /// The task of a piece of work, and how many pieces were done before it.
   struct Done {
     std::uint64_t task = 0;
     std::int64_t time = 0;

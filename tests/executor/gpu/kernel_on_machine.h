@@ -6,8 +6,8 @@
 
 namespace pipesim::gpu {
 
-/// A kernel of devices behind the interface of those of CPUs: operands go to device 0 of a machine, in a type
-/// of elements, and come back. Gradients of weights may be of another type.
+/// A kernel of devices behind the interface of CPU kernels: operands go to device 0 of a machine, in a type
+/// of elements, and results come back. Gradients of weights may be of another type.
 class KernelOnMachine : public cpu::Kernel {
  public:
   KernelOnMachine(const gpu::Kernel& kernel, Machine& machine, DataType type)

@@ -6,7 +6,7 @@
 
 namespace pipesim::gpu {
 
-/// What every machine must do, of at least that many devices. A check fails as tests do.
+/// A check that every machine of at least that many devices must pass. It fails as tests do.
 struct MachineCheck {
   const char* name;
   void (*run)(Machine& machine, int devices);

@@ -15,8 +15,8 @@
 namespace pipesim::gpu {
 
 /// The devices of a machine as members of a world, each with threads of its own: the last member that comes
-/// to a call makes it for all, over memory of the machine, so that collectives of streams can be held to what
-/// communicators must do.
+/// to a call makes it for all, over memory of the machine, so that collectives of streams can be tested like
+/// communicators.
 class MachineWorld {
  public:
   MachineWorld(Machine& machine, Collectives& collectives, int devices);

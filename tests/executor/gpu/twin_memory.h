@@ -47,7 +47,7 @@ class Twin {
     for (std::int64_t i = 0; i < elements_; ++i) values.push_back(read[i]);
     return values;
   }
-  /// Equal but for rounding: `error` of the largest, and one place of what is stored.
+  /// Expects both to be equal up to rounding: `error` of the largest, and one place of the stored type.
   void expect_same(Stream& stream, double error) {
     const std::vector<float> found = downloaded(stream);
     double largest = 0;

@@ -56,7 +56,7 @@ struct WrittenForm {
   TensorId (*write)(FormWriter& w, TensorId x);
 };
 
-/// Of every element of x.
+/// Returns written forms of functions of every element of x.
 inline std::vector<WrittenForm> forms_of_elements() {
   static constexpr double root = 0.70710678, slope = 0.7978845608, cubic = 0.044715;
   using W = FormWriter;
@@ -147,7 +147,7 @@ inline TensorId write_centred(FormWriter& w, TensorId x, double epsilon = kWritt
   return w("div", {d, w("sqrt", {w.affine(variance, 1, epsilon)})});
 }
 
-/// Of the rows of x[…, h].
+/// Returns written forms of functions of the rows of x[…, h].
 inline std::vector<WrittenForm> forms_of_rows() {
   using W = FormWriter;
   return {
@@ -211,7 +211,7 @@ inline std::vector<WrittenForm> forms_of_rows() {
   };
 }
 
-/// Of x[n, c, …] with 6 channels in 3 groups.
+/// Returns written forms of functions of x[n, c, …] with 6 channels in 3 groups.
 inline std::vector<WrittenForm> forms_of_channels() {
   using W = FormWriter;
   return {
@@ -245,7 +245,7 @@ inline std::vector<WrittenForm> forms_of_channels() {
   };
 }
 
-/// A model in which others read x, too, and what is made of it is added.
+/// A model that adds the form's result to x, so that x has another reader.
 inline OperatorGraph model_of(const WrittenForm& form, bool channels = false) {
   GraphBuilder b("written", 2);
   const FormWriter::Sizes shape = channels ? FormWriter::Sizes{2, 6, 4, 4} : FormWriter::Sizes{2, 3, 8};

@@ -20,7 +20,7 @@ class OnnxGraph {
     model.mutable_graph()->set_name("graph");
   }
 
-  // A dim of −1 has no length, and none of ±name: dims of "batch" are −2.
+  // A dim of −1 has neither a length nor a name. A dim of −2 has the name "batch".
   static void set_shape(onnx::TypeProto& type, const std::vector<std::int64_t>& dims, int element) {
     type.mutable_tensor_type()->set_elem_type(element);
     auto* shape = type.mutable_tensor_type()->mutable_shape();
@@ -43,7 +43,7 @@ class OnnxGraph {
     one->set_name(name);
     set_shape(*one->mutable_type(), dims, element);
   }
-  // Without values, as if they lay in another file.
+  // Adds a weight without values, as if they lay in another file.
   void weight(const std::string& name, const std::vector<std::int64_t>& dims) {
     auto* tensor = graph().add_initializer();
     tensor->set_name(name);

@@ -48,7 +48,7 @@ struct AttentionInputs {
 
 using Pairs = std::vector<double>;
 
-/// Of each query and key.
+/// Returns `value` of each query and key.
 Pairs of_pairs(const std::function<double(std::int64_t query, std::int64_t key)>& value) {
   Pairs pairs;
   for (std::int64_t query = 0; query < kPositions; ++query) {

@@ -7,7 +7,7 @@
 namespace pipesim {
 namespace {
 
-// As computing_test.cc: kinds over sequences, images and volumes.
+// These tests are like those of computing_test.cc, for kinds over sequences, images and volumes.
 
 std::string described(const std::string& kind, const Sizes& shape, const Attributes& attributes = {}) {
   Bench t;

@@ -6,7 +6,8 @@
 namespace pipesim {
 namespace {
 
-// As computing_test.cc: kinds bound by bytes, and kinds that only move elements.
+// These tests are like those of computing_test.cc, for kinds bound by bytes, and kinds that only move
+// elements.
 
 TEST(Relu, KeepsItsOutput) {
   Bench t;

@@ -6,8 +6,8 @@
 namespace pipesim {
 namespace {
 
-// As computing_test.cc: functions of elements, choices of elements, sums of any letters, and what is known of
-// operators that only have tensors.
+// These tests are like those of computing_test.cc, for functions of elements, choices of elements, sums of
+// any letters, and for what is known of operators that only have tensors.
 
 TEST(LeakyRelu, KeepsItsInput) {
   Bench t;

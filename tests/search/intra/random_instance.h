@@ -12,7 +12,7 @@
 
 namespace pipesim {
 
-/// With few and small costs, so that many are equal; some forbid.
+/// Makes an instance with few and small costs, so that many are equal; some costs forbid a choice.
 inline IntraInstance random_instance(Rng& rng, std::size_t most_nodes, std::size_t most_strategies) {
   IntraInstance instance;
   const std::size_t nodes = 1 + rng.below(most_nodes);
@@ -41,14 +41,14 @@ inline IntraInstance random_instance(Rng& rng, std::size_t most_nodes, std::size
         static_cast<std::uint32_t>(rng.below(nodes)), static_cast<std::uint32_t>(rng.below(nodes)), {}};
     const std::size_t rows = instance.nodes[edge.a].cost.size();
     const std::size_t columns = instance.nodes[edge.b].cost.size();
-    // Some allow one strategy beside each of the other's, as aliases do.
+    // Some edges allow one strategy beside each of the other node's, as aliases do.
     const bool alias = rng.below(4) == 0;
     for (std::size_t c = 0; c < rows * columns; ++c)
       edge.cost.push_back(alias ? (c % columns == c / columns % columns ? 0 : kForbidden) : cost());
     instance.edges.push_back(std::move(edge));
   }
   instance.limit = rng.between(0, std::max<std::int64_t>(sum, 4));
-  // Mostly a limit that some choice just keeps.
+  // Most limits are those that some choice just keeps.
   if (rng.below(3) > 0) {
     IntraAnswer some;
     for (const IntraInstance::Node& node : instance.nodes)

@@ -101,7 +101,8 @@ TEST(DistinctGroups, AMixedClusterHasMore) {
   EXPECT_THAT(distinct_pairs(4, topology), testing::ElementsAre(0, 1, 3));
 }
 
-// Of whole nodes, whatever their number.
+// Groups of whole nodes are all alike, whatever their number. Groups of half a node have two kinds of
+// neighbours.
 TEST(DistinctGroups, OfOneKindOfNodesThereIsOne) {
   const Topology topology = make_topology("dgx-h100:1024");
   EXPECT_THAT(distinct_groups(2, topology), testing::ElementsAre(0));

@@ -40,7 +40,7 @@ const std::vector<BoundCase>& bound_cases() {
   return cases;
 }
 
-// Of several kinds of devices: a pipeline's groups differ, and so do copies of the model.
+// These topologies have several kinds of devices: a pipeline's groups differ, and so do copies of the model.
 const std::vector<BoundCase>& mixed_cases() {
   static const std::vector<BoundCase> cases{
       {"llama3-8b:layers=10,hidden=2048,heads=16,kv_heads=8,vocab=8192,sequence=1024,ffn=4096",
@@ -51,7 +51,7 @@ const std::vector<BoundCase>& mixed_cases() {
   return cases;
 }
 
-// Measured with fewest copies of the model, and with all.
+// The costs measured with the fewest copies of the model are the same as with all copies.
 void expect_same(const PartCosts& few, const PartCosts& all, std::int64_t times) {
   const auto figures = [](const PartCosts& part) {
     return std::tuple(part.forward, part.forward_first, part.backward.all, part.backward.first,
@@ -276,7 +276,7 @@ TEST(RecipeBounds, AreNeverAboveTheSimulationWithInterference) {
   }
 }
 
-// As users of frameworks switch it on.
+// The rules switch overlap on as users of frameworks do.
 TEST(RecipeBounds, AreNeverAboveTheSimulationWithOverlap) {
   RecipeRules rules;
   rules.shardings = RecipeRules::overlapped_shardings();

@@ -267,7 +267,7 @@ TEST(ExpertMesh, IsWithinTheDevicesOfAStage) {
   EXPECT_EQ(
       mesh("tp2,cp4,dp2,ep4,etp1", "dgx-h100:2"),
       (Parts{{MeshAxis::Data, 2, MeshAxis::Data}, {MeshAxis::Data, 2, MeshAxis::Context}, experts, whole}));
-  // ep in front of tp: its groups are farther apart than the copies.
+  // In this order ep comes after dp, so the devices of an expert group are farther apart than the copies.
   EXPECT_EQ(mesh("tp2,dp4,ep4,etp1,order=tp-dp-cp-ep-pp", "dgx-h100"),
             (Parts{experts, {MeshAxis::Data, 2, MeshAxis::Tensor}, whole}));
   // 3 copies of experts on devices of 2 samples and 3 parts of each.

@@ -43,7 +43,7 @@ struct MeshCase {
 };
 
 /// The cases of the benchmark of single tensors in Zhuang et al., arXiv:2211.05322: nodes of four GPUs. Cases
-/// 7 and 8 are alike but for the receivers' number.
+/// 7 and 8 differ only in the number of receivers.
 inline std::vector<MeshCase> mesh_cases() {
   constexpr int kCopied = MeshSide::kCopied;
   const std::vector<std::int64_t> shape{1024, 1024, 512};

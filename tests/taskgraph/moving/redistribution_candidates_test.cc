@@ -84,7 +84,7 @@ std::vector<std::string> in_words(std::span<const RedistributionStep> steps) {
   return words;
 }
 
-// Of layouts whose boxes all overlap, directly or through others.
+// Returns the only component of two layouts whose boxes all overlap, directly or through others.
 RedistributionComponent component_between(const Layout& from, const Layout& to) {
   std::map<std::pair<Box, std::int32_t>, std::vector<DeviceId>> parts;
   std::map<Box, std::vector<DeviceId>> wants;

@@ -106,7 +106,7 @@ TEST_F(PlanJson, HoldsWhenGradientsAreReduced) {
 }
 
 TEST_F(PlanJson, SplitsAreReadSlowestFirst) {
-  // o is slower than b in the file; shards are numbered with b slower, as the operator lists its factors.
+  // The file has o slower than b. Shards are numbered with b slower, as the operator lists its factors.
   const Plan plan = read(text(
       R"({"operator": "fc1", "split": [["o", 2], ["b", 2]], "devices": ["gpu0", "gpu1", "gpu2", "gpu3"]})"));
   const ParallelConfig& config = plan.strategy[0];

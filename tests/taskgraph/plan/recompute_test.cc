@@ -255,7 +255,7 @@ TEST(RecomputeMemory, OfSelectiveIsTheScores) {
   EXPECT_EQ(kept_by_a_layer("fused,kept=megatron", Kind::None), 36 * kSbh + kNorms + kSums);
 }
 
-// Of 6 bytes for each word's score, Megatron-LM's loss keeps 4; the scores, or their gradients, are 2.
+// Each word's score takes 6 bytes: Megatron-LM's loss keeps 4, and the scores, or their gradients, are 2.
 TEST(RecomputeMemory, OfALossThatKeepsItsSoftmax) {
   constexpr std::int64_t kRows = 2 * 64, kWords = 4096;
   const auto peak = [](const std::string& kept) {

@@ -77,8 +77,8 @@ std::int32_t changes_before(const Built& b, std::int32_t stage, DeviceId device,
   return before;
 }
 
-// b counted from 0: max(0, b − warm-up), where the warm-up of a stage are the microbatches that it takes
-// forward before one comes back (Narayanan et al., 2019, section 3.3).
+// Microbatch b, counted from 0, uses version max(0, b − warm-up), where a stage's warm-up is the number of
+// stages after it (Narayanan et al., 2019, section 3.3).
 TEST(WeightVersions, OfPipeDreamFollowItsWarmUp) {
   for (std::int32_t stages = 1; stages <= 5; ++stages) {
     for (const std::int32_t microbatches : {1, 2, 5, 9}) {

@@ -35,7 +35,7 @@ TEST(ZeroBubbleV, HasNeitherBubblesNorMoreMemory) {
       const SimulatedSchedule simulated(schedule, even);
       EXPECT_EQ(simulated.bubble(even), 0);
       EXPECT_EQ(simulated.timeline.makespan, 2 * microbatches * even.all() + (devices - 1) * even.forward);
-      // Of single stages: two of them are a device's part of a microbatch.
+      // The numbers count single stages: a device has two of them for each microbatch.
       EXPECT_THAT(in_flight(schedule), Each(Eq(2 * devices)));
     }
   }

@@ -125,7 +125,7 @@ TEST_F(CalibrateRuns, RecoversATruthWithinItsIntervals) {
   }
 }
 
-// As does a row that can't be predicted.
+// A row that can't be predicted is dropped.
 TEST_F(CalibrateRuns, JudgesByTheRunsThatAreLeft) {
   ExpressedRun wrong = run_of(kSettings[0]);
   wrong.recipe = "tp1,nonsense";

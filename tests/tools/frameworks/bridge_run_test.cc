@@ -83,7 +83,7 @@ TEST(MegatronBridge, RefusesRecipesByTheirPlace) {
             "_pretrain_common or _sft_common");
 }
 
-// As a run saves it.
+// This is the configuration as a run saves it.
 const char* const kSaved = R"(_target_: megatron.bridge.training.config.ConfigContainer
 model:
   _target_: megatron.bridge.models.gpt_provider.GPTModelProvider

@@ -69,8 +69,8 @@ inline void expect_same_plan(const Recipe& one, const Recipe& other, const Recip
   EXPECT_EQ(whole(a.state_sharding, one), whole(b.state_sharding, other));
 }
 
-/// Random legal recipes of every small decoder on eight devices. Those that the framework can express are
-/// given to `check`. For the others the nearest one that it can is looked for, and given to `check` as well.
+/// Random legal recipes of every small decoder on eight devices. `check` gets those that the framework can
+/// express, and in place of each other one the nearest that it can express, if any.
 template <class Check>
 void for_random_plans(const Framework& framework, std::uint64_t seeds, Check check,
                       const std::vector<const char*>& models = {std::begin(kSmallDecoders),
@@ -85,7 +85,7 @@ void for_random_plans(const Framework& framework, std::uint64_t seeds, Check che
       if (recipe.tensor > 1 && rng.below(3) == 0) recipe.tensor_overlap = true;
       if (recipe.pipeline > 1 && rng.below(3) == 0)
         recipe.messages = rng.below(2) == 0 ? StageMessages::Beside : StageMessages::Blocking;
-      // Of eight microbatches, as framework_plan() has them.
+      // There are eight microbatches, as in framework_plan().
       if (const auto together = recipe.pipeline + 1 + static_cast<std::int64_t>(rng.below(5));
           recipe.schedule_name() == "interleaved" && together <= 8 &&
           (8 % together == 0 || 8 % together >= recipe.pipeline))

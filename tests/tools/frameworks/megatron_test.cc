@@ -205,7 +205,7 @@ TEST(Megatron, SetsTheConnectionsOfDevices) {
   EXPECT_EQ(launch("dp8,mbs1,zero1").find("CUDA_DEVICE_MAX_CONNECTIONS"), std::string::npos);
 }
 
-// As a name alone builds a zoo model again.
+// A name alone is enough to build a zoo model again.
 TEST(Megatron, SizesOfTheZooAreReadBackToItsNames) {
   for (const char* name : {"gpt", "gpt3-760m", "gpt3-175b", "llama", "llama3-8b", "llama3-70b", "qwen3-8b",
                            "mixtral-8x7b", "mixtral-8x22b", "qwen3-235b", "deepseek-v3"})

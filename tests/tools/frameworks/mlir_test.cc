@@ -102,8 +102,8 @@ struct GspmdTiles {
   std::vector<std::int64_t> counts, devices;
 };
 
-/// Of every result: as many parts along each dim as shards have, and on each device the tile that its shard
-/// has.
+/// Checks that every result has as many parts along each dim as its shards, and each device the tile of its
+/// shard.
 void check_results(const OperatorGraph& graph, const Plan& plan, const Topology& topology) {
   const std::string text = mlir_text(graph, plan, topology);
   const ReadMlir read(text);

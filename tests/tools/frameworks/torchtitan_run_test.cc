@@ -86,7 +86,7 @@ void expect_read_back(const FrameworkPlan& plan, const RecipeModel& model, const
   EXPECT_EQ(run.recipe.tensor_overlap.value_or(false),
             plan.recipe.tensor_overlap.value_or(false) && plan.recipe.tensor > 1);
   EXPECT_THAT(without_compile(run.left_out), testing::IsEmpty()) << all;
-  // Of a plan that was amended, the model may have another batch.
+  // The model of a plan that was amended may have another batch.
   constexpr std::int64_t kBatch = 8;
   EXPECT_EQ(run.recipe.data, plan.recipe.data);
   if (plan.recipe.data * plan.recipe.microbatch == kBatch)

@@ -194,7 +194,7 @@ TEST(Completion, ScriptsNameEveryCommandOptionAndChoice) {
     };
     for (const Command& command : commands()) {
       expect(command.name);
-      // fish writes them without dashes.
+      // Scripts for fish have option names without dashes.
       for (const Option& option : all_options(command)) {
         expect(shell == "fish" ? option.name : "--" + option.name);
         for (const Choice& choice : option.choices) expect(choice.name.substr(0, choice.name.find(':')));

@@ -58,7 +58,7 @@ TEST(FoldedReport, IsThatOfAllTasks) {
   EXPECT_GT(steady, 3);
 }
 
-// Whatever part was simulated for the report.
+// Durations of all devices count, whatever part was simulated for the report.
 TEST(FoldedReport, CountsTheDurationsOfAllDevices) {
   const OperatorGraph graph =
       make_zoo_model("llama:layers=4,hidden=128,heads=8,kv_heads=8,vocab=96,sequence=32,ffn=128,batch=2");
@@ -84,7 +84,7 @@ TEST(FoldedReport, CountsTheDurationsOfAllDevices) {
     EXPECT_EQ(of_part.guesses[i].key, of_all.guesses[i].key);
 }
 
-// Of its groups, too.
+// The report names the devices of groups by their real names, too.
 TEST(FoldedReport, NamesRealDevices) {
   const Outcome outcome =
       pipesim_run({"simulate", "--model",

@@ -60,7 +60,7 @@ ImportedTopology made(const GpuInventory& found, const char* cpuinfo = kEmeraldR
   return topology_of({"here", processor_of(cpuinfo, "x86_64"), found}, {});
 }
 
-// As "gpu0 -> nvswitch -> gpu1 at 371 GB/s", latency in ns after it.
+// Returns a route like "gpu0 -> nvswitch -> gpu1 at 371 GB/s, 1 us".
 std::string way(const Topology& t, std::size_t from, std::size_t to) {
   const Route route = t.route(DeviceId(from), DeviceId(to));
   std::string text = t.device(DeviceId(from)).name;

@@ -193,7 +193,8 @@ TEST(IdleDevices, AreToldInEveryReport) {
               HasSubstr("\n  idle devices   " + idle + "\n"));
 }
 
-// As search has them: other optimizers need other memory, and another type halves what is synchronised.
+// The options are those of search: other optimizers need other memory, and another type halves what is
+// synchronised.
 TEST(SimulateBaseline, TakesOptimizerAndGradients) {
   const auto simulated = [](std::vector<std::string> more) {
     std::vector<std::string> args{"simulate",   "--model",    "vgg16:batch=64", "--topology",

@@ -171,7 +171,7 @@ TEST(JoinedTopologies, HaveTheNodesOfEachOnOneNetwork) {
   ASSERT_EQ(mixed.num_devices(), 16U);
   EXPECT_EQ(mixed.kind(mixed.device_named("node0.gpu7")).name, "A100-80GB");
   EXPECT_EQ(mixed.kind(mixed.device_named("node2.gpu3")).name, "H100-SXM5");
-  // As wide as the narrower NIC.
+  // The route is as wide as the narrower NIC.
   const Route route = mixed.route(mixed.device_named("node0.gpu0"), mixed.device_named("node1.gpu0"));
   EXPECT_DOUBLE_EQ(route.bandwidth.value, 24e9);
   EXPECT_THAT(refused_change("dgx-a100+levels:4@1GB/s"), HasSubstr("found \"levels:4@1GB/s\" among nodes"));

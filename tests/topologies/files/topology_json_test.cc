@@ -97,7 +97,8 @@ TEST(TopologyJson, ReadsAHandWrittenHeterogeneousFile) {
   EXPECT_TRUE(parse_topology(to_json(t), "round trip") == t);
 }
 
-// As presets do, a single node is not told from others; names of several nodes find its devices all the same.
+// Device names leave out a single node, like those of presets; names with the node find its devices all the
+// same.
 TEST(TopologyJson, OneNodeHasNamesWithoutIt) {
   const std::string two = replaced(kLab, "\"network\": ",
                                    "\"links\": [{\"between\": [\"node*.nic\", \"network\"], "

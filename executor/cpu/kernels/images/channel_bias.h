@@ -4,8 +4,8 @@
 
 namespace pipesim::cpu {
 
-// The bias of operators whose values are x, a kernel, bias[o] if any, and y[n, o, spatial…]. Both do nothing
-// where there is none, or another shard has it.
+// The bias of operators whose values are x, a kernel, bias[o] if any, and y[n, o, spatial…]. Both functions
+// do nothing where the operator has no bias, or another shard has it.
 
 /// y += bias
 void add_channel_bias(const ShardCall& call);

@@ -36,8 +36,8 @@ PIPESIM_DEVICE inline void wait_until(std::int64_t time) {
   }
 }
 
-/// Lets one thread of all that a device computes at a time go on, in device memory, 0 at first. Who has it
-/// must wait for nothing else, so that the others soon get it: they may spin.
+/// A lock in device memory, 0 at first, which one thread of a device holds at a time. Its holder must wait
+/// for nothing else, because the other threads may spin until it is free.
 class DeviceLock {
  public:
   PIPESIM_DEVICE explicit DeviceLock(std::uint32_t* taken) : taken_(taken) {

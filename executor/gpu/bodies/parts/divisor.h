@@ -7,9 +7,9 @@
 
 namespace pipesim::gpu {
 
-/// Divides numbers 0 ≤ i < `below` by the same one, > 0. Up to 2³¹ by a product and a shift (Granlund and
-/// Montgomery, "Division by invariant integers using multiplication", 1994): devices take dozens of
-/// instructions for a division.
+/// Divides numbers 0 ≤ i < `below` by the same divisor > 0. Up to 2³¹ it uses a product and a shift (Granlund
+/// and Montgomery, "Division by invariant integers using multiplication", 1994), because a division takes
+/// devices dozens of instructions.
 struct Divisor {
   Divisor() = default;
   Divisor(std::int64_t by, std::int64_t below) : divisor(by) {

@@ -10,8 +10,8 @@
 
 namespace pipesim::gpu {
 
-/// Neighbouring elements that one thread reads or writes at once: with one element of 16 bits at a time too
-/// little is under way between a device and its memory to use a quarter of what that could move.
+/// Neighbouring elements that one thread reads or writes at once. With one 16-bit element at a time, too
+/// little is under way between a device and its memory to reach a quarter of the memory's bandwidth.
 struct FloatGroup {
   static constexpr std::int64_t size = 8;  ///< 16 bytes of a 16-bit type
   float values[size];                      // a plain array, so that device code may index it
@@ -22,10 +22,10 @@ PIPESIM_DEVICE constexpr std::int64_t groups_of(std::int64_t elements) {
   return (elements + FloatGroup::size - 1) / FloatGroup::size;
 }
 
-/// Elements of a tensor: those of a group.
+/// The elements of a group in a tensor.
 struct GroupPlace {
   std::int64_t first = 0, count = 0;
-  /// In a tensor where the group's row begins there.
+  /// The place of the same group in a tensor where its row begins at `begin`.
   [[nodiscard]] PIPESIM_DEVICE constexpr GroupPlace in_row(std::int64_t begin) const {
     return {begin + first, count};
   }
@@ -36,8 +36,8 @@ PIPESIM_DEVICE constexpr GroupPlace group_at(std::int64_t i, std::int64_t elemen
   return {first, left < FloatGroup::size ? left : FloatGroup::size};
 }
 
-/// A row of a tensor, its elements [begin, end), in groups from its first element on, wherever that lies: the
-/// same row is added up alike in any tensor.
+/// A row of a tensor, its elements [begin, end), in groups that begin at its first element, wherever that
+/// lies. So the same row is added up alike in any tensor.
 struct RowGroups {
   std::int64_t begin = 0, end = 0;
   [[nodiscard]] PIPESIM_DEVICE constexpr std::int64_t count() const { return groups_of(end - begin); }
@@ -59,7 +59,7 @@ PIPESIM_DEVICE inline void put_packed_bits(std::byte* memory, const PackedBits& 
   std::memcpy(__builtin_assume_aligned(memory, sizeof bits), &bits, sizeof bits);
 }
 
-/// Where a group lies that is whole and begins at a multiple of 16 bytes; else null.
+/// Returns the address of a group that is whole and begins at a multiple of 16 bytes, else null.
 PIPESIM_DEVICE inline std::byte* packed_place(const Floats& tensor, const GroupPlace& at) {
   const std::int64_t width = tensor.stored == Stored::Float32 ? 4 : 2;
   auto* memory = static_cast<std::byte*>(tensor.memory) + at.first * width;
@@ -68,7 +68,7 @@ PIPESIM_DEVICE inline std::byte* packed_place(const Floats& tensor, const GroupP
   return packed ? memory : nullptr;
 }
 
-/// Elements past the group's last are 0.
+/// Reads a group. Elements past its last are 0.
 PIPESIM_DEVICE inline FloatGroup read_group(const Floats& tensor, const GroupPlace& at) {
   FloatGroup group{};
   const std::byte* memory = packed_place(tensor, at);
@@ -94,7 +94,7 @@ PIPESIM_DEVICE inline FloatGroup read_group(const Floats& tensor, const GroupPla
   return group;
 }
 
-/// Only elements that the group has.
+/// Writes only the elements that the group has.
 PIPESIM_DEVICE inline void write_group(const Floats& tensor, const GroupPlace& at, const FloatGroup& group) {
   std::byte* memory = packed_place(tensor, at);
   if (memory == nullptr) {

@@ -8,7 +8,8 @@
 
 namespace pipesim::gpu {
 
-/// How floating-point elements lie in a device's memory. Computed is in float32, sums of many in float64.
+/// How floating-point elements lie in a device's memory. Computations are in float32, and sums of many
+/// elements in float64.
 enum class Stored : std::int32_t { Float32, BFloat16, Float16, Float64 };
 
 constexpr std::size_t bytes_of(Stored stored, std::int64_t elements) {
@@ -17,7 +18,7 @@ constexpr std::size_t bytes_of(Stored stored, std::int64_t elements) {
 }
 
 /// A tensor of any floating-point type in a device's memory. The branch is the same for all threads, and
-/// neighbouring threads read neighbouring elements, so that it costs little beside the memory.
+/// neighbouring threads read neighbouring elements, so that it costs little next to reading memory.
 struct Floats {
   void* memory = nullptr;
   Stored stored = Stored::Float32;

@@ -16,13 +16,13 @@ namespace pipesim::gpu {
 /// The largest of no scores, and the log of their sum.
 inline constexpr float kNothingSeen = -std::numeric_limits<float>::infinity();
 
-/// Biases by distance, as a matrix of [head, member, ahead]: `ahead` is the position of the key less that of
-/// the query, counted from that of the shard's last query and its first key on. In zigzag order a shard's
-/// queries are scattered, and there are the distances of all queries.
+/// Biases by distance, as a matrix of [head, member, ahead]: `ahead` is the key's position less the query's,
+/// counted from the distance between the shard's last query and its first key. In zigzag order a shard's
+/// queries are scattered, so the matrix has the distances of all queries.
 struct DistanceBiases {
   std::int64_t heads = 1, members = 1, queries = 1, keys = 1;
   std::int64_t first_query = 0;  ///< its position
-  std::int64_t ahead = 0;        ///< of the first of them, in the whole sequence
+  std::int64_t ahead = 0;        ///< the first distance, in the whole sequence
   DistanceBiases() = default;
   explicit DistanceBiases(const AttentionSizes& a)
       : heads(a.g),
@@ -32,18 +32,18 @@ struct DistanceBiases {
         first_query(a.order.plain() ? a.first_query : 0),
         ahead(a.first_key - first_query - queries + 1) {}
   [[nodiscard]] PIPESIM_DEVICE constexpr std::int64_t distances() const { return queries + keys - 1; }
-  /// Where those of a query at a position begin, for its key 0.
+  /// Where the biases of a query at a position begin, with key 0.
   [[nodiscard]] PIPESIM_DEVICE constexpr std::int64_t first_of(std::int64_t head, std::int64_t member,
                                                                std::int64_t position) const {
     return (head * members + member) * distances() + queries - 1 - (position - first_query);
   }
 };
 
-/// Scores of some queries of some heads of some samples, rows (sample and head, query, member) of which
-/// `columns` keys are computed, `stride` apart.
+/// Scores of some queries of some heads of some samples. There is a row for each (sample and head, query,
+/// member); rows have `columns` keys and lie `stride` apart.
 struct ScoreBlock {
-  /// Heads are sample · g + head, queries are of the shard; both not empty. Keys that no query sees are left
-  /// out.
+  /// Heads are counted as sample · g + head, and queries in the shard. Neither range may be empty. Keys that
+  /// no query sees are left out.
   ScoreBlock(const AttentionSizes& a, Range of_heads, Range of_queries)
       : sizes(a),
         first_head(of_heads.begin),
@@ -62,7 +62,7 @@ struct ScoreBlock {
   std::int64_t columns = 0, stride = 0;
   Divisor by_group, by_member, by_query, by_head;
 
-  /// Rows begin at multiples of 16 bytes, which products of matrices and groups of elements like.
+  /// Rows begin at multiples of 16 bytes, which makes products of matrices and groups of elements faster.
   static constexpr std::int64_t stride_of(std::int64_t columns) {
     return groups_of(columns) * FloatGroup::size;
   }
@@ -90,7 +90,7 @@ struct ScoreBlock {
   }
 };
 
-/// What scores go through beside the products: biases or slopes by distance and dropout, if there are any.
+/// What happens to scores besides the products: biases or slopes by distance and dropout, if there are any.
 struct ScoreRules {
   const float* biases = nullptr;  ///< see DistanceBiases
   DistanceBiases distances;

@@ -7,7 +7,8 @@
 
 namespace pipesim::gpu {
 
-/// Places of indices by their rows of this shard, then by place; those of other shards' rows at the end.
+/// Places of indices, sorted by their rows of this shard and then by place. Those with rows of other shards
+/// come last.
 struct SortedPlaces {
   std::int64_t *rows = nullptr, *places = nullptr;
   PIPESIM_DEVICE void put(std::int64_t rank, std::int64_t row, std::int64_t place) const {
@@ -57,7 +58,7 @@ struct MergeChunks {
   }
 
  private:
-  /// Places of a chunk whose rows are below `row`.
+  /// The number of places of a chunk whose rows are below `row`.
   [[nodiscard]] PIPESIM_DEVICE std::int64_t below(std::int64_t begin, std::int64_t row) const {
     std::int64_t low = begin, high = begin + SortChunks::kChunk < count ? begin + SortChunks::kChunk : count;
     while (low < high) {

@@ -26,7 +26,8 @@ double defined_slope(std::int64_t head) {
   return std::pow(2.0, -exponents[head]);
 }
 
-/// Of learned biases [bucket, g, r], or of an input [g, r, s, t] with dims of 1.
+/// Returns a score's bias from learned biases [bucket, g, r], or from an input [g, r, s, t] or [b, g, r, s,
+/// t], whose dims of length 1 count for all.
 double defined_bias(WholeTensor& bias, HeadIndex i, std::int64_t key, bool causal) {
   if (bias.shape.size() == 3) return bias.at(defined_bucket(i.s, key, causal), i.g, i.r);
   const auto in = [&](std::size_t from_behind, std::int64_t index) {

@@ -66,7 +66,7 @@ int run() {
   } else {
     receive_until_stopped(*all, data);
   }
-  // mpirun kills the others as soon as one ends.
+  // When one rank ends, mpirun kills the others at once.
   std::this_thread::sleep_for(std::chrono::seconds(1));
   return 0;
 }

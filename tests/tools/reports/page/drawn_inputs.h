@@ -17,7 +17,7 @@ inline PointResult drawn_result(double time, std::int64_t devices, const std::st
   return p;
 }
 
-/// Of 8 and 16 devices on two networks; the last point has no plan.
+/// Returns a study of 8 and 16 devices on two networks. Its last point has no plan.
 inline Study drawn_study() {
   Study study;
   study.model = "lenet";

@@ -28,8 +28,8 @@ inline std::string from_base64(std::string_view text) {
   return bytes;
 }
 
-/// What packed_text() packed, of this length and CRC-32: as the body of a gzip file, which the reader of
-/// traces unpacks and checks.
+/// Unpacks what packed_text() packed, of this length and CRC-32. The reader of traces unpacks and checks it
+/// as the body of a gzip file.
 inline std::string unpacked_text(std::string_view packed, std::uint32_t length, std::uint32_t crc) {
   const TemporaryFolder folder;
   std::string file("\x1f\x8b\x08\0\0\0\0\0\0\xff", 10);
