@@ -40,11 +40,11 @@ class CommandCall final : public Caller {
   }
   [[nodiscard]] bool stop_requested() const override { return stop_; }
 
-  // Begins, on a thread that keeps the call alive until the command has ended.
+  // Starts the command on a thread that keeps the call alive until the command has ended.
   static void begin(const std::shared_ptr<CommandCall>& call) {
     std::thread([call] { call->work(); }).detach();
   }
-  // Waits a moment; true when the command has ended. Else what was told meanwhile is in `progress`.
+  // Waits a moment and returns whether the command has ended. If not, `progress` receives what was reported.
   bool ended(std::optional<Progress>& progress) {
     constexpr std::chrono::milliseconds kBetween{20};
     std::unique_lock lock(mutex_);
@@ -58,7 +58,7 @@ class CommandCall final : public Caller {
   }
   void stop() { stop_ = true; }
 
-  // After its end.
+  // Returns the result; the command must have ended.
   [[nodiscard]] py::dict result() const {
     if (error_) std::rethrow_exception(error_);
     py::dict result;
@@ -72,7 +72,7 @@ class CommandCall final : public Caller {
 
  private:
   void work() {
-    // Work that looks at no caller looks at its thread's deadline.
+    // Work that does not ask the caller whether to stop asks its thread's deadline.
     const Deadline until(std::numeric_limits<double>::infinity(), {}, [this] { return stop_.load(); });
     try {
       const KeepTo keep(until);
@@ -103,7 +103,7 @@ class CommandCall final : public Caller {
   std::optional<Progress> progress_;  // the latest that was not told
 };
 
-// The interpreter is at its end, where no other thread gets its lock any more.
+// Returns whether the interpreter is shutting down, when no other thread gets its lock any more.
 bool interpreter_ends() {
 #if PY_VERSION_HEX >= 0x030D0000
   return Py_IsFinalizing() != 0;
@@ -112,14 +112,14 @@ bool interpreter_ends() {
 #endif
 }
 
-// As Python does with its own threads then: this one never returns.
+// Like Python's own threads at that time, this thread never returns.
 [[noreturn]] void end_with_interpreter(CommandCall& call) {
   call.stop();
   call.wait();
   for (;;) pause();
 }
 
-// Lets Python know of a command that runs, and hears whether it is to end.
+// Reports a running command to Python, and learns from Python whether the command is to end.
 class Listener {
  public:
   Listener(std::string command, py::object progress)
@@ -140,14 +140,14 @@ class Listener {
   }
   // Ctrl-C was pressed again: the command goes on alone until it notices.
   [[nodiscard]] bool gives_up() const { return again_; }
-  // With the interpreter's lock.
+  // Raises the stored exception, if there is one. The caller must hold the interpreter's lock.
   void raise() {
     if (raised_) throw std::move(*raised_);
   }
 
  private:
   using Clock = std::chrono::steady_clock;
-  // Commands that do not tell how far they are show at least that they run.
+  // A command that reports no progress shows at least that it runs.
   void tell(const std::optional<Progress>& now) {
     constexpr std::chrono::milliseconds kSilence{200};
     if (progress_.is_none() || (!now && Clock::now() < told_ + kSilence)) return;

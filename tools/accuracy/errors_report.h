@@ -13,9 +13,9 @@
 
 namespace pipesim {
 
-/// What is compared: the time of an iteration, that of a mixture whose parts would not slow each other, how
-/// many times as fast it is as the run that it is compared with (MeasuredRun::compared_with), the memory at
-/// its peak, and what is left at its end.
+/// The figures that are compared: the time of an iteration, the time of a mixture if its parts did not slow
+/// each other, the speedup over another run (MeasuredRun::compared_with), the memory at its peak, and the
+/// memory that is left at its end.
 enum class RunFigure : std::uint8_t { Time, Undisturbed, Speedup, Peak, State };
 inline constexpr RunFigure kRunFigures[] = {RunFigure::Time, RunFigure::Undisturbed, RunFigure::Speedup,
                                             RunFigure::Peak, RunFigure::State};
@@ -53,9 +53,9 @@ struct FigureErrors {
 struct RunOrder {
   std::size_t workloads = 0, runs = 0;  ///< that are compared
   std::optional<double> spearman;       ///< of all runs, predicted against measured
-  /// Over the workloads: how much slower the run that is predicted to be the fastest is than the one that is,
-  /// and the fastest of the three that are predicted to be the fastest. Only workloads of more than three
-  /// runs count for the latter.
+  /// How much slower than the fastest run of a workload is the run that is predicted to be the fastest
+  /// (top1), and the best of the three that are predicted to be the fastest (top3). Only workloads of more
+  /// than three runs count for top3.
   double top1_mean = 0, top1_worst = 0, top3_mean = 0, top3_worst = 0;
   std::string top1_worst_workload;
 };

@@ -5,7 +5,7 @@
 namespace pipesim {
 namespace {
 
-// Of a part that another slows.
+// Returns the time of a part that another part, while it runs, slows down by the factor `slowdown`.
 Seconds slowed(Seconds alone, Seconds other, double slowdown) {
   const Seconds all_beside = alone * slowdown;
   if (all_beside <= other) return all_beside;

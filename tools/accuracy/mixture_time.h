@@ -14,9 +14,11 @@ struct MixtureSlowdowns {
   double to_device_by_to_host = 3.45;
 };
 
-/// Until all parts are done. A part that is slowed goes on at 1 by its slowdown until the other is done.
+/// Returns the time until all parts are done. A slowed part runs at 1/slowdown of its speed until the other
+/// part is done.
 Seconds mixture_time(const ExpressedMixture& mixture, const MixtureSlowdowns& slowdowns);
-/// That time, and the longest of the parts (PredictedRun::undisturbed).
+/// Predicts mixture_time() with these slowdowns, and the time of the longest part
+/// (PredictedRun::undisturbed).
 PredictedRun predict_mixture(const ExpressedMixture& mixture);
 
 }  // namespace pipesim

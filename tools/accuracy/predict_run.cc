@@ -21,7 +21,7 @@
 namespace pipesim {
 namespace {
 
-// Of the devices that the plan uses: the longest time from the first task of compute to the last.
+// Returns the longest time that a device takes from its first task of compute to its last.
 Seconds longest_span(const Evaluator& evaluator) {
   const TaskGraph& tasks = evaluator.task_graph();
   const Timeline& timeline = evaluator.timeline();
@@ -149,7 +149,7 @@ std::string key_of(const ExpressedRun& run) {
                      fmt::join(run.recomputed, " "), run.recomputed_every);
 }
 
-// Equal runs once.
+// Calls `predict` only once for equal runs.
 std::vector<PredictedRun> predict_each(const std::vector<ExpressedRun>& runs,
                                        const std::function<PredictedRun(const ExpressedRun&)>& predict,
                                        const std::function<void(std::size_t done)>& predicted) {

@@ -11,8 +11,8 @@
 
 namespace pipesim {
 
-/// What the simulator says of a run. Memory is that of the last device, which measures in the runs that we
-/// know; both figures contain the run's workspace.
+/// The prediction for a run. Memory is that of the last device, where most tables measure it (see
+/// ExpressedRun::fullest_peak); both memory figures contain the run's workspace.
 struct PredictedRun {
   Seconds time;                                ///< of an iteration
   std::optional<PredictionInterval> interval;  ///< of the time; of runs, with constants
@@ -27,18 +27,18 @@ struct PredictedRun {
 PredictedRun predict_collective(const ExpressedCollective& collective,
                                 const Calibration* calibration = nullptr);
 
-/// Predicts runs as `simulate --recipe` does, equal ones once, on all cores. `predicted`, with the number of
-/// runs that are done, is called now and then from any thread, one call at a time. A calibration with
-/// constants gives intervals, for which each run is simulated once more for each constant.
+/// Predicts runs as `simulate --recipe` does, on all cores; equal runs are simulated only once. `predicted`
+/// is called now and then with the number of runs that are done, from any thread, one call at a time. A
+/// calibration with constants gives intervals, for which each run is simulated once more for each constant.
 std::vector<PredictedRun> predict_runs(const std::vector<ExpressedRun>& runs,
                                        const Calibration* calibration = nullptr,
                                        const std::function<void(std::size_t done)>& predicted = {});
 
-/// The same without intervals.
+/// Predicts runs as predict_runs() does, but without intervals.
 std::vector<PredictedRun> predict_times(const std::vector<ExpressedRun>& runs,
                                         const Calibration* calibration = nullptr);
 
-/// ln of the seconds of runs that can be predicted.
+/// Returns ln(seconds) of each run; all runs must be predictable.
 std::vector<double> log_times(const std::vector<ExpressedRun>& runs, const ClusterConstants& constants);
 
 }  // namespace pipesim

@@ -29,8 +29,7 @@ struct Option {
   std::string help;           ///< a short phrase without a full stop
   char letter = 0;            ///< 'o' for -o, 0: no short form
   bool repeated = false;      ///< may be given several times, see Arguments::texts
-  std::string implied = {};   ///< what it means without its argument, which must be joined by '='; empty: it
-                              ///< needs one
+  std::string implied = {};   ///< its value without an argument (which '=' must join); empty: it needs one
   std::string details = {};   ///< sentences that only the long help has; empty: none
   OptionGroup group = OptionGroup::Model;
   std::vector<Choice> choices = {};  ///< what it may be, where that is a list
@@ -72,14 +71,14 @@ class Arguments {
   [[nodiscard]] double number(const std::string& option, double lowest = -std::numeric_limits<double>::max(),
                               double highest = std::numeric_limits<double>::max()) const;
   [[nodiscard]] Seconds duration(const std::string& option) const;  ///< "30 s", see parse_duration
-  /// One of `allowed`, with "did you mean".
+  /// Returns the option's value, which must be one of `allowed`; the error says "did you mean".
   [[nodiscard]] const std::string& choice(const std::string& option,
                                           const std::vector<std::string>& allowed) const;
 
-  /// The same, with another default value of an option that is not given.
+  /// Returns these arguments with another default value for an option that is not given.
   [[nodiscard]] Arguments with_default(const std::string& option, const std::string& value) const;
 
-  /// The same as if the option were given with this value, whatever it was.
+  /// Returns these arguments as if the option were given with this value, whatever it was before.
   [[nodiscard]] Arguments with(const std::string& option, const std::string& value) const;
   /// Whether the command has such an option.
   [[nodiscard]] bool knows(const std::string& option) const { return known_.contains(option); }

@@ -17,7 +17,8 @@ constexpr std::array<const char*, 5> kWritten{"output", "trace", "dot", "checkpo
 constexpr std::array<const char*, 7> kRead{"model", "topology",    "plan",  "calibration",
                                            "data",  "stage-costs", "resume"};
 
-// One file, or one that neither has made yet. Devices and pipes lose nothing.
+// Returns whether both paths mean one file, which need not exist yet. Devices and pipes don't count, since
+// they lose nothing.
 bool are_same_file(const fs::path& a, const fs::path& b) {
   std::error_code error;
   if (fs::exists(a, error) && !fs::is_regular_file(a, error)) return false;
@@ -54,7 +55,7 @@ void require_own_output_files(const Arguments& arguments) {
             fmt::format("--{} and --{} would both write {}", output, kWritten[k], arguments.text(output)));
     }
     for (const std::string input : kRead) {
-      // What goes on may take the place of what it goes on from: a checkpoint, and the study of whatif.
+      // A run that is resumed may replace the file that it resumes: a checkpoint, or the study of whatif.
       if (input == "resume" && (output == "checkpoint" || (output == "output" && arguments.knows("vary"))))
         continue;
       for (const std::string& text : arguments.texts(input))

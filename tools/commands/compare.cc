@@ -68,7 +68,7 @@ std::string details_table(Evaluator& evaluator, const std::vector<Baseline>& bas
                                      {"exposed", Align::Right},
                                      {"peak memory", Align::Right},
                                      {"tasks", Align::Right}};
-  // The iteration may have any length: plans of a model are counted alike.
+  // The iteration may have any length here, since only the way of counting matters, which all plans share.
   const TrainingRates rates = training_rates(evaluator.contents(), to_nanoseconds(Seconds(1)), counting);
   const bool of_tokens = rates.tokens_per_second > 0;
   if (of_tokens) {
@@ -132,7 +132,7 @@ std::string fit_line(Evaluator& evaluator, const std::vector<Baseline>& baseline
                      hints_text(hints_to_fit(evaluator, *nearest, run, nullptr)));
 }
 
-// Of the fastest baseline, or that which is nearest to fitting.
+// Names the operators of unknown kinds in the fastest baseline, or in the one that is nearest to fitting.
 std::string opaque_line(Evaluator& evaluator, const std::vector<Baseline>& baselines) {
   const Baseline* shown = fastest_baseline(baselines);
   if (!shown) shown = nearest_baseline(baselines);
@@ -172,7 +172,7 @@ std::string why_text(Evaluator& evaluator, const std::vector<Baseline>& baseline
              : "";
 }
 
-// No plan is faster than it; that holds for analytic durations only.
+// Returns a time that no plan can beat; it holds for analytic durations only.
 std::optional<double> bound_of(const CostModel& costs, const OperatorGraph& graph,
                                const PlanOptions& options) {
   if (costs.calibrated()) return std::nullopt;
@@ -188,7 +188,7 @@ Option save_plans_option() {
           .group = OptionGroup::Execution};
 }
 
-// Options of the run without --execute would be ignored.
+// Refuses options of the run without --execute, since they would be ignored.
 void require_execute(const Arguments& arguments) {
   std::vector<Option> of_run = plan_set_options("", "0");
   for (Option& o : run_options()) of_run.push_back(std::move(o));

@@ -10,9 +10,9 @@ namespace pipesim {
 int run_execute(const Arguments& arguments, Streams& streams);
 int run_calibrate(const Arguments& arguments, Streams& streams);
 int run_devices(const Arguments& arguments, Streams& streams);
-/// compare --execute
+/// Runs `compare --execute`.
 int run_compare_execution(const Arguments& arguments, Streams& streams);
-/// import topology without a file; operands and --device have been checked.
+/// Runs `import topology` without a file; operands and --device have been checked.
 int run_import_of_this_machine(const Arguments& arguments, Streams& streams);
 
 }  // namespace pipesim

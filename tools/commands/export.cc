@@ -160,7 +160,8 @@ void write_export(const fs::path& folder, const std::vector<ExportedFile>& files
   for (const ExportedFile& file : files) write_file(folder / file.name, file.content);
 }
 
-// Frameworks hand out tokens to experts on the device where they are.
+// Warns of a plan that hands out tokens to experts otherwise than frameworks, which do it on the tokens'
+// device.
 void warn_of_dispatch(const ExportRun& run, const FrameworkPlan& plan, std::ostream& err) {
   const Recipe& r = plan.recipe;
   const std::int64_t groups = token_groups(run.plan.model),
@@ -178,7 +179,7 @@ void say_version(const ExportRun& run, std::ostream& err) {
                      run.version.title, run.version.source, run.framework.name, version_names(run.framework));
 }
 
-// The models of some frameworks are code of their own.
+// Says which options are left out because the framework's own code of the model chooses them.
 void say_own_choices(const ExportRun& run, const FrameworkPlan& plan, std::ostream& err) {
   const auto leave_out = [&](const char* option, double value) {
     err << fmt::format("pipesim: {}: left out is {}={}, which {}'s own code chooses\n", run.file, option,

@@ -29,7 +29,7 @@ ImportedTopology import_of_file(const Arguments& arguments) {
   return topology_of(parse_nccl_dump(read_file(import.source), import.source), import);
 }
 
-// As far as can be told without asking for GPUs.
+// Checks what can be checked without asking for GPUs.
 void check_import_of_this_machine(const Arguments& arguments) {
   imported_kind_of(arguments);
   if (arguments.given("nodes"))
@@ -59,7 +59,7 @@ int import_onnx(const Arguments& arguments, const std::string& text, Streams& st
   return write_model(arguments, model.graph, json, streams);
 }
 
-// FILE or FILE:key=value,…
+// Imports a model from FILE or FILE:key=value,….
 int import_model(const Arguments& arguments, Streams& streams) {
   if (arguments.operands().size() == 1)
     throw UsageError("import: a model is read from a FILE, and there is none");

@@ -133,14 +133,14 @@ OpenRun open_run(const ImportedRun& run) {
   return run_of_framework(run.framework, run.framework.versions().back(), std::move(open), run.conditions);
 }
 
-// By more than a tenth of a percent.
+// Returns whether a time is less by more than a tenth of a percent.
 bool is_much_less(Nanoseconds time, const JudgedPlan& yours) {
   constexpr double kMuch = 0.999;
   return static_cast<double>(time) < kMuch * static_cast<double>(yours.report.iteration_time);
 }
 
-// Those that fit and are faster, or that fit where the plan does not, the fastest first; those that there is
-// time for.
+// Returns the best changes that there is time for: those that fit and are faster, or that fit where the plan
+// does not, the fastest first.
 std::vector<JudgedChange> best_changes(const ImportedRun& run, const JudgedPlan& yours,
                                        const Deadline& whole) {
   constexpr double kShare = 0.4;

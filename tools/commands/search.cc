@@ -46,7 +46,7 @@ int chains_of(const Arguments& a) {
   return flexflow ? 1 : chains;
 }
 
-// A search over splits has no stages.
+// Returns the recipe to begin with. It must have no pipeline, since a search over splits has no stages.
 std::optional<Recipe> start_of(const Arguments& a) {
   if (!a.has("recipe")) return std::nullopt;
   Recipe recipe = recipe_of(a);
@@ -128,7 +128,7 @@ void take_over(const SearchState& state, SearchRun& run) {
   run.chains = static_cast<int>(state.chains.size());
 }
 
-// Where it fits and nothing faster was found.
+// Takes the fastest baseline as the result where it fits and nothing faster was found.
 void prefer_baseline(const std::vector<Baseline>& baselines, SearchOutcome& outcome) {
   const Baseline* baseline = fastest_baseline(baselines);
   if (baseline && (!outcome.best || baseline->scored->evaluation.time <= outcome.best->evaluation.time)) {
@@ -220,7 +220,7 @@ int refuse(const SearchRun& run, const std::vector<Baseline>& baselines, bool in
   return kInterruptedStatus;
 }
 
-// Nothing where there is no time for it.
+// Adds the lower bound, or notes that there was no time for it.
 void add_lower_bound(const SearchRun& run, const CostModel& costs, const SearchTime& time,
                      Certainty& certainty) {
   const Deadline until = time.lower_bound();
@@ -232,7 +232,7 @@ void add_lower_bound(const SearchRun& run, const CostModel& costs, const SearchT
   }
 }
 
-// How long the slowest of them took tells how long a report may take.
+// Scores the baselines. How long that took tells how long a report may take.
 std::vector<Baseline> score_in_time(Evaluator& evaluator, SearchTime& time) {
   constexpr double kReports = 2;
   const Deadline until = time.baselines();
@@ -315,7 +315,7 @@ int search_and_report(Streams& streams, SearchRun& run, SearchWatch& watch, Sear
   return 0;
 }
 
-// What only one algorithm knows asks for it.
+// --moves and --candidates ask for mcmc, the only algorithm that knows them.
 Arguments with_algorithm(const Arguments& a) {
   const bool of_mcmc = a.given("moves") || a.given("candidates");
   return of_mcmc && !a.given("algorithm") ? a.with_default("algorithm", "mcmc") : a;

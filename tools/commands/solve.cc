@@ -46,7 +46,7 @@ IntraInstance open_instance(const std::string& file) {
   return read_text(file, "an instance", [&](std::istream& text) { return read_instance(text, file); });
 }
 
-// "217,039"; with two decimals where the file has fractions.
+// Writes "217,039", or two decimals where the file has fractions.
 std::string grouped(WideCost cost, double unit) {
   if (unit != 1) return fmt::format("{:.2f}", static_cast<double>(cost) * unit);
   std::string digits = to_string(cost);
@@ -160,7 +160,7 @@ SolvedInstance solve_file(const std::string& file, const Arguments& arguments, c
   double seconds = std::numeric_limits<double>::infinity();
   if (arguments.given("seconds") || !arguments.given("rounds"))
     seconds = arguments.number("seconds", 1e-3, 1e7);
-  // For the last step to end, for the answer's file, and to free memory.
+  // Some time is kept for the last step to end, for the answer's file, and to free memory.
   constexpr double kKept = 0.01, kMostKept = 1;
   const Deadline deadline = Deadline(seconds - std::min(kMostKept, kKept * seconds)).with_stop([&] {
     return interrupt.requested();
@@ -204,7 +204,7 @@ SolvedInstance solve_file(const std::string& file, const Arguments& arguments, c
   return solved;
 }
 
-// Of a folder its instances, in the order of their names, and not their answers.
+// A folder stands for its instances, in the order of their names, without their answers.
 std::vector<std::string> instance_files(const std::vector<std::string>& operands) {
   std::vector<std::string> files;
   for (const std::string& operand : operands) {

@@ -123,7 +123,7 @@ std::optional<std::string> scaling_value_for(const std::string& key, const Rotar
   return std::nullopt;
 }
 
-// Of what defines the model beside its sizes.
+// Returns the value of an option that defines the model beside its sizes; nothing for other options.
 std::optional<std::string> definition_value_for(const std::string& key, const DecoderSizes& s) {
   if (key == "norm_epsilon") return fmt::format("{}", s.norm_epsilon);
   if (key == "init_deviation") return fmt::format("{}", s.init_deviation);
@@ -143,7 +143,7 @@ std::optional<std::string> definition_value_for(const std::string& key, const De
   return std::nullopt;
 }
 
-// What the text of a zoo model says for an option; nothing: its default stands.
+// Returns what the text of a zoo model says for an option; nothing where its default stands.
 std::optional<std::string> value_for(const ZooOption& option, const DecoderSizes& s) {
   // 0 stands for what follows from other sizes.
   const auto derived = [&](std::int64_t value, std::int64_t follows) {

@@ -19,7 +19,7 @@ const FrameworkVersion& deepspeed_version(const FrameworkPlan& plan) {
   return plan.version.name.empty() ? deepspeed_versions().back() : plan.version;
 }
 
-// The model itself is the program's own; of what the plan says of it, only this is no matter of its code.
+// The model is the program's own code, so only expert parallelism depends on DeepSpeed's version.
 void refuse_deepspeed_definition(const FrameworkPlan& plan, RuleCheck& check) {
   if (plan.recipe.expert > 1 && deepspeed_version(plan).number < kAutoEp)
     check.refuse([&] {
@@ -233,7 +233,7 @@ DeepspeedJson deepspeed_config(const FrameworkPlan& plan) {
   return json;
 }
 
-// What a configuration can't say, as it is no part of the JSON.
+// Returns comments on what the program itself must do, as the JSON can't say it.
 std::string told_to_the_program(const FrameworkPlan& plan) {
   const Recipe& r = plan.recipe;
   std::string text;

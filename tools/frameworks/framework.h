@@ -14,7 +14,8 @@
 
 namespace pipesim {
 
-/// What a framework can't express, why, and how the nearest plan that it can differs.
+/// A part of a plan that a framework can't express, why, and how the nearest plan that it can express
+/// differs.
 struct Refusal {
   std::string part;                           ///< "schedule=zb-h1", "operator layer3.ffn1"
   std::string reason;                         ///< "its pipelines run 1f1b, or interleaved with vpp"
@@ -24,8 +25,8 @@ using Refusals = std::vector<Refusal>;
 /// "schedule=zb-h1: its pipelines run …; zero2 with pp4: …", after what is beyond recipes.
 std::string text_of(const std::vector<BeyondRecipes>& beyond, const Refusals& refusals);
 
-/// What a framework's checks of a plan find: all refusals, or only whether there is one, which a search asks
-/// of a million recipes.
+/// What a framework's checks of a plan find: all refusals, or only whether there is one. The latter is for
+/// searches, which check a million recipes.
 class RuleCheck {
  public:
   static RuleCheck telling() { return RuleCheck(true); }
@@ -37,7 +38,8 @@ class RuleCheck {
     if (tells_) refusals_.push_back(make());
   }
   using Rule = void (*)(const FrameworkPlan& plan, RuleCheck& check);
-  /// By one rule after the other; where refusals are not told, until one refuses.
+  /// Applies one rule after the other. Where refusals are not collected, it stops at the first rule that
+  /// refuses.
   void check(const FrameworkPlan& plan, std::initializer_list<Rule> rules) {
     for (const Rule rule : rules) {
       if (!tells_ && !passed_) return;
@@ -67,23 +69,24 @@ struct FrameworkSetting {
 struct Framework {
   std::string_view name;   ///< "megatron"
   std::string_view title;  ///< "Megatron-LM"
-  /// What it can't run of a recipe; of the model, the types and the optimizer, whatever the recipe; and what
-  /// an export lacks, nullptr: nothing.
+  /// These find what it can't run of a recipe; what it can't run of the model, the types and the optimizer,
+  /// whatever the recipe; and what an export lacks (nullptr: nothing).
   void (*check_recipe)(const FrameworkPlan& plan, RuleCheck& check);
   void (*check_model)(const FrameworkPlan& plan, RuleCheck& check);
   void (*check_export)(const FrameworkPlan& plan, RuleCheck& check);
-  /// Of a plan without refusals.
+  /// These two are for plans without refusals.
   std::vector<ExportedFile> (*files)(const FrameworkPlan& plan);
   std::vector<FrameworkSetting> (*settings)(const FrameworkPlan& plan);
   const std::vector<FrameworkVersion>& (*versions)();  ///< the newest last
-  /// What runs its plans on GPUs that frameworks have fused attention for (parse_runtime()).
+  /// The runtime of its plans on GPUs for which frameworks have fused attention; see parse_runtime().
   std::string_view runtime;
   std::string_view kept;  ///< what its kernels keep for backward: the option `kept` of decoders
   RecipeRules usual;      ///< what its users switch on; allows() is empty
   /// How it counts model FLOPs; its own title is added by flops_counting_of().
   FlopsCounting flops = {};
 
-  /// All of an export; of a run; and of the model, the types and the optimizer alone.
+  /// Return all refusals of an export; those of a run; and those of the model, the types and the optimizer
+  /// alone.
   [[nodiscard]] Refusals refusals(const FrameworkPlan& plan) const;
   [[nodiscard]] Refusals run_refusals(const FrameworkPlan& plan) const;
   [[nodiscard]] Refusals model_refusals(const FrameworkPlan& plan) const;
@@ -95,7 +98,7 @@ const std::vector<Framework>& frameworks();
 /// InputError with "did you mean" when there is none of this name.
 const Framework& framework_named(std::string_view name);
 
-/// Its version of this name; InputError with those there are when there is none.
+/// Returns the framework's version of this name; InputError, which lists the versions, when there is none.
 const FrameworkVersion& version_named(const Framework& framework, std::string_view name);
 /// "0.12, 0.13, main".
 std::string version_names(const Framework& framework);
@@ -108,21 +111,22 @@ std::string cant_run_text(const Framework& framework, const FrameworkPlan& plan,
 /// How the framework counts model FLOPs, under its title; nullptr: as pipesim itself does.
 FlopsCounting flops_counting_of(const Framework* framework);
 
-/// The recipes of a model and of so many samples that the framework runs, with what its users switch on.
+/// Returns rules for the recipes that the framework runs of the plan's model and samples, with what its users
+/// switch on.
 RecipeRules rules_of(const Framework& framework, const FrameworkPlan& plan);
 
-/// The text of the model that keeps what the framework keeps, where its options tell that and the text does
-/// not say otherwise.
+/// Returns the model's text with the option `kept` set to what the framework keeps, where the model has this
+/// option and the text does not set it.
 std::string model_kept_by(const Framework& framework, const std::string& model);
-/// The same where the text is that of a plan, which may keep what another framework keeps.
+/// Returns the text of a plan's model, where `kept` of another framework is replaced by what this one keeps.
 std::string plan_model_kept_by(const Framework& framework, std::string model);
 
-/// The nearest plan that the framework can express: refusals amended, one after the other, until there is
-/// none and the recipe is legal for the model. Nothing when there is no such plan.
+/// Returns the nearest plan that the framework can express: refusals are amended one after the other, until
+/// there is none and the recipe is legal for the model. Nothing when there is no such plan.
 std::optional<FrameworkPlan> nearest_expressible(const Framework& framework, const FrameworkPlan& plan,
                                                  const Refusals& refusals, const RecipeModel& model);
 
-/// Why no framework gets a model that lacks what its config.json asks for; nothing where it has all.
+/// Returns why a model that lacks what its config.json asks for is not exported; nothing where it has all.
 std::optional<Refusal> partial_model(const FrameworkPlan& plan);
 
 /// An amendment of the recipe.

@@ -23,9 +23,9 @@ Hosts hosts_of(const Topology& topology);
 /// "node0 slots=8", a line for each host: what the launchers of MPI and DeepSpeed read.
 std::string host_file(const Hosts& hosts);
 
-/// A CSV file with a line for each rank: its host, its number there, its device, and its coordinates along
-/// the recipe's axes; of models whose experts have a mesh of their own, along ep, etp and edp, too. The
-/// recipe must be complete.
+/// Returns a CSV file with a line for each rank: its host, its number there, its device, and its coordinates
+/// along the recipe's axes. For models whose experts have a mesh of their own, it adds those along ep, etp
+/// and edp. The recipe must be complete.
 std::string rank_table(const Hosts& hosts, const Recipe& recipe);
 
 /// The call of torchrun up to the program, over as many lines as there are settings. Where there are several

@@ -184,8 +184,8 @@ void refuse_megatron_model(const FrameworkPlan& plan, RuleCheck& check) {
     });
 }
 
-// The layers of each rank where its stages have as many, and all ranks between the first and the last, too:
-// what core 0.12 can be told. Nothing otherwise.
+// Returns the layers of each rank for core 0.12, which needs equally many in all stages of a rank, and in all
+// ranks between the first and the last. Nothing otherwise.
 std::optional<std::vector<std::int64_t>> layers_of_ranks(const FrameworkPlan& plan) {
   const auto ranks = static_cast<std::size_t>(plan.recipe.pipeline);
   std::vector<std::int64_t> layers(plan.layers.begin(), plan.layers.begin() + plan.recipe.pipeline);
@@ -326,7 +326,7 @@ const char* connections_text(const Recipe& r) {
   return r.tensor > 1 || r.context > 1 ? "export CUDA_DEVICE_MAX_CONNECTIONS=1\n" : "";
 }
 
-// Tokens beside the vocabulary of the model: NullTokenizer adds one of its own.
+// The vocabulary is given without one token, since NullTokenizer adds one of its own.
 std::string megatron_launch(const FrameworkPlan& plan) {
   const FrameworkVersion& version = megatron_version(plan);
   return fmt::format(

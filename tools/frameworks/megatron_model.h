@@ -36,9 +36,9 @@ const FrameworkVersion& megatron_version(const FrameworkPlan& plan);
 /// of the framework differ from version to version.
 void write_megatron_model(const FrameworkPlan& plan, MegatronWriter& w);
 
-/// What the arguments of the version can't say of the model.
-/// Groups of keys and values that the version does not divide over tp.
+/// Refuses models with groups of keys and values that the version does not divide over tp.
 void refuse_megatron_groups(const FrameworkPlan& plan, RuleCheck& check);
+/// Refuses what the version's arguments can't say of the model.
 void refuse_megatron_definition(const FrameworkPlan& plan, RuleCheck& check);
 
 }  // namespace pipesim

@@ -25,8 +25,8 @@ struct OpenRun {
   bool refines = true;            ///< rank_run() goes on to recipes beside the set, see refine_ranking()
 };
 
-/// What the framework is asked of a model, without a recipe. InputError when this version runs no such model,
-/// whatever the recipe, or the hosts can't be launched.
+/// Returns the plan, still without a recipe, that the framework is asked about. InputError when this version
+/// runs no such model, whatever the recipe, or the hosts can't be launched.
 FrameworkPlan framework_question(const Framework& framework, const FrameworkVersion& version,
                                  const std::string& model, std::int64_t samples, const PlanOptions& options,
                                  const Topology& topology);
@@ -35,8 +35,9 @@ FrameworkPlan framework_question(const Framework& framework, const FrameworkVers
 /// the runtime is a framework's and the model does not say how many groups of tokens there are.
 bool dispatches_locally(const Framework* framework, const std::string& model, const Runtime& runtime);
 
-/// Recipes of a model under these conditions that the framework of the question runs; without one, all.
-/// Overlap is switched on as the framework's users do it; without one, wherever the runtime is a framework's.
+/// Returns the filter of recipes under these conditions that the framework of the question runs; without a
+/// framework, all recipes. Overlap is switched on as the framework's users do it; without a framework,
+/// wherever the runtime is a framework's.
 RecipeFilter recipe_filter_of(const Framework* framework, const std::optional<FrameworkPlan>& question,
                               const std::string& model, std::vector<RecipeCondition> conditions,
                               const Runtime& runtime);

@@ -42,7 +42,7 @@ class Neighbours {
   void change_recompute() {
     for (const auto kind : {Recompute::Kind::None, Recompute::Kind::Selective, Recompute::Kind::Full})
       change([&](Recipe& r) { r.recompute = kind, r.recomputed_layers.reset(); });
-    // Of as many layers as a stage has, half and a quarter.
+    // Half and a quarter of the layers of the largest stage are recomputed, too.
     const std::vector<std::int64_t> stages = divide_layers(recipe_, layers_).layers;
     const std::int64_t most = stages.empty() ? 0 : *std::ranges::max_element(stages);
     for (const std::int64_t layers : {most / 2, most / 4}) {

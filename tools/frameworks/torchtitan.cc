@@ -125,7 +125,7 @@ void refuse_torchtitan_order(const FrameworkPlan& plan, RuleCheck& check) {
   });
 }
 
-// As PyTorch's FSDP2 does it, over all copies or over neighbouring ones.
+// Shards weights as PyTorch's FSDP2 does, over all copies or over neighbouring ones.
 void shard_weights(Recipe& recipe) {
   const std::int32_t group = recipe.state_sharding.group;
   recipe.state_sharding = {.kind = StateSharding::Kind::Weights, .group = group, .wide_weights = true};
@@ -175,7 +175,7 @@ void refuse_torchtitan_sharding(const FrameworkPlan& plan, RuleCheck& check) {
       return Refusal{fmt::format("prefetch={}", s.prefetch), "no field counts layers to gather ahead",
                      amend_recipe([](Recipe& recipe) { recipe.state_sharding.prefetch = 1; })};
     });
-  // A copy that divides its state with no other divides nothing.
+  // A shard group of one copy divides nothing, which is no FSDP.
   if ((!s.any() || s.group == 1) && plan.copies() > 1 && (r.tensor > 1 || r.pipeline > 1 || r.context > 1))
     check.refuse([&] {
       return Refusal{fmt::format("dp{} without FSDP", r.data), "its DDP goes with no other parallelism",
@@ -280,7 +280,7 @@ std::vector<std::vector<std::string>> modules_of(const FrameworkPlan& plan) {
   return parts;
 }
 
-// A list of lists, its lines indented by so many spaces.
+// Writes a list of lists, with its lines indented by `indent` spaces.
 std::string modules_text(const FrameworkPlan& plan, std::size_t indent) {
   const std::string before(indent, ' ');
   std::string text = "[\n";
@@ -304,7 +304,7 @@ std::pair<std::string, std::string> base_of_plan(const FrameworkPlan& plan) {
 constexpr const char* kPlacedInV =
     "# Stages lie in a V because of the schedule's name. Their steps are these.\n";
 
-// Modules that other versions don't have, and fields that they don't have, are told in one line.
+// The program reports in one line a module or field that the installed version does not have.
 std::string torchtitan_opening(const FrameworkPlan& plan) {
   const auto [module, function] = base_of_plan(plan);
   const FrameworkVersion& version = torchtitan_version(plan);
@@ -369,7 +369,7 @@ std::string torchtitan_toml(const FrameworkPlan& plan, const std::vector<Torchti
   return text;
 }
 
-// "--compile.no-enable": options of truth values take no value.
+// Returns "--compile.no-enable", since options of truth values take no value.
 std::string negated_option(const std::string& path) {
   const std::size_t name = path.rfind('.') + 1;
   std::string option = path.substr(0, name) + "no-" + path.substr(name);
@@ -405,7 +405,7 @@ std::string torchtitan_launch(const FrameworkPlan& plan) {
       kTorchtitanConfig, kTorchtitanConfig);
 }
 
-// Later versions have no TOML files and no job_config.py.
+// The script looks for job_config.py, which later versions do not have; nor do they read TOML files.
 std::string toml_launch(const FrameworkPlan& plan) {
   const FrameworkVersion& version = torchtitan_version(plan);
   const bool steps = plan.recipe.pipeline > 1 && plan.recipe.schedule != kDualPipeV;
@@ -425,8 +425,8 @@ std::string toml_launch(const FrameworkPlan& plan) {
             : "");
 }
 
-// What places the stages. The steps are those of the CSV, but for DualPipeV: its own are those of dualpipe-v,
-// and steps of a CSV would run one after the other.
+// Returns the schedule that places the stages. The steps are those of the CSV, except for DualPipeV: its own
+// steps are those of dualpipe-v, and steps of a CSV would run one after the other.
 const char* torchtitan_schedule_name(const Recipe& recipe) {
   if (!recipe.in_v()) return "PipelineScheduleMulti";
   return recipe.schedule == kDualPipeV ? "DualPipeV" : "ZBVZeroBubble";
@@ -528,7 +528,7 @@ void write_torchtitan_parallelism(const FrameworkPlan& plan, FieldWriter& w) {
 }
 
 // With a pipeline, a device's batch is that of all its microbatches in 0.2, and of one on the main branch;
-// else gradients accumulate.
+// without a pipeline, gradients accumulate.
 void write_torchtitan_batch(const FrameworkPlan& plan, FieldWriter& w) {
   const Recipe& r = plan.recipe;
   const std::int64_t sequence = plan.sizes.sequence;

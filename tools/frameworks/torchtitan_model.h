@@ -15,15 +15,16 @@ struct TorchtitanModel {
   std::string_view flavor;    ///< 0.2: of its train spec
 };
 
-/// That of these sizes: all but what fields say (sequence, type, positions, norms). Null without one.
+/// Returns the model of these sizes, apart from what fields say (sequence, type, positions, norms); null
+/// without one.
 const TorchtitanModel* torchtitan_model(const DecoderSizes& sizes);
 
 /// The version that a plan is written for, and whether it is 0.2, with its TOML files.
 const FrameworkVersion& torchtitan_version(const FrameworkPlan& plan);
 bool takes_toml(const FrameworkPlan& plan);
 
-/// Lines of Python that give a configuration's model, on the main branch, the positions and norms of the
-/// plan's.
+/// Returns lines of Python that give a configuration's model the positions and norms of the plan's, on the
+/// main branch.
 std::string torchtitan_definition(const DecoderSizes& sizes);
 /// The module that gives torchtitan 0.2 the plan's model, by the name kTorchtitanConfig.
 std::string torchtitan_module(const FrameworkPlan& plan);

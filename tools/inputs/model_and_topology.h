@@ -22,10 +22,9 @@ extern const char* const kTopologyDetails;
 
 /// Opens a model from text: "NAME" or "NAME:key=value,…" of the zoo; "FILE.json" or "FILE.json:size=N,…" with
 /// other values for its named sizes (models/model_json.h); "FILE.onnx:size=N,…" (models/onnx_model.h); or a
-/// measured profile
-/// "FILE.txt:batch=N,profile-batch=P" (models/import_profile.h), where N samples run and the measurement had
-/// P. If only one of batch and profile-batch is given, the other is equal to it; if none is, both are 64.
-/// InputError with "did you mean" otherwise.
+/// measured profile "FILE.txt:batch=N,profile-batch=P" (models/import_profile.h), where N samples run and the
+/// measurement had P. If only one of batch and profile-batch is given, the other is equal to it; if neither
+/// is, both are 64. InputError with "did you mean" otherwise.
 OperatorGraph open_model(const std::string& text);
 
 /// The text of the same model with the settings of --set: each is "KEY=VALUE", or several separated by
@@ -53,10 +52,11 @@ ModelFileSizes model_file_sizes(const std::string& file);
 /// that was measured with `batch` samples. InputError when the model does not let them be chosen.
 std::string with_batch(const std::string& model, std::int64_t batch);
 /// The text of a zoo model whose positions come in an order in which `parts` parts of the sequence do equal
-/// work (ZigzagOrder). Of other models, and of one whose text or sequence says otherwise, the same text.
+/// work (ZigzagOrder). The text of other models stays as it is, and so does one whose text or sequence says
+/// otherwise.
 std::string with_zigzag(const std::string& model, const OperatorGraph& graph, std::int64_t parts);
-/// The text of a zoo model whose experts take so many groups of a sample's tokens by themselves; 0, or a
-/// model without experts: the same text.
+/// The text of a zoo model whose experts take each of so many groups of a sample's tokens by itself. With 0
+/// groups or without experts, the text stays as it is.
 std::string with_token_groups(const std::string& model, std::int64_t groups);
 /// The text of the model in another shape. `graph`: of the model.
 std::string with_shape(const std::string& model, const OperatorGraph& graph, const ModelShape& shape);
@@ -73,8 +73,8 @@ Topology open_topology(const std::string& text);
 void require_recompute(const OperatorGraph& graph, const Recompute& recompute, bool with_stages = false);
 /// InputError when the model can't have this imbalance of its experts.
 void require_imbalance(const OperatorGraph& graph, const Imbalance& imbalance);
-/// So many of the same devices as hold weights, gradients and optimizer state, where all devices of the
-/// topology together do not; and what is missing.
+/// How many devices of the same kind it takes to hold weights, gradients and optimizer state, where all
+/// devices of the topology together do not, and a text that says what is missing.
 struct MissingRoom {
   std::int64_t devices = 0;
   std::string text;  ///< "weights, gradients and adam state need 12 TB, all 8 devices together have …"

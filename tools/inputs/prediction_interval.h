@@ -20,15 +20,15 @@ struct Reliance {
   bool uncalibrated = false;                   ///< on published figures of devices and links alone
 };
 
-/// Of a plan whose time was predicted. With constants, it is simulated once for each of them. `profiled`: the
-/// model brings measured times along.
+/// Returns what the predicted time of a plan rests on. With constants, the plan is simulated once for each of
+/// them. `profiled`: the model brings measured times along.
 Reliance reliance_of(const OperatorGraph& graph, const Topology& topology,
                      const std::optional<Calibration>& calibration, const Plan& plan, Nanoseconds predicted,
                      bool profiled);
 
-/// As a row below a plan's report; "" where there is nothing to say.
+/// Returns a row below a plan's report; "" where there is nothing to say.
 std::string to_text(const Reliance& reliance);
-/// As members of a JSON object: runtime, and interval_s or uncalibrated.
+/// Returns members of a JSON object: runtime, and interval_s or uncalibrated.
 nlohmann::ordered_json json_of(const Reliance& reliance);
 
 }  // namespace pipesim

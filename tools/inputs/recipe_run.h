@@ -30,15 +30,15 @@ ModelRun run_of_recipe(const std::string& model, std::int64_t devices, const Bat
 /// Gives the plan the strategy, pipeline and recompute of a complete recipe, found by "recipe".
 void apply_recipe(const Recipe& recipe, const RecipeModel& model, const Topology& topology, Plan& plan);
 
-/// What runs plans of recipes unless somebody says otherwise: that of a framework, where all devices are GPUs
-/// for which frameworks have fused attention (DeviceKind::fused_attention); else pipesim itself.
+/// The runtime of plans from recipes unless another is asked for: that of a framework where all devices are
+/// GPUs for which frameworks have fused attention (DeviceKind::fused_attention); else pipesim's own.
 Runtime runtime_for_recipes(const Topology& topology, std::string_view framework = "megatron");
 
 /// The runtime, with what a recipe says of its policies: tp-overlap, and without a pipeline `reduce`.
 Runtime with_policies(Runtime runtime, const Recipe& recipe);
 
-/// The runtime of all recipes of the filter: its policies are as their overlap says. That of one of them is
-/// with_policies().
+/// The runtime for all recipes of the filter, with policies as the filter's overlap says. The runtime of a
+/// single recipe is with_policies().
 Runtime with_overlap_of(Runtime runtime, const RecipeFilter& filter);
 
 /// The recipe of a plan, with what the plan's runtime does otherwise than a runtime of its name.

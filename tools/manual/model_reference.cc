@@ -48,7 +48,7 @@ std::string markdown(const Columns& columns) {
   }();
 }
 
-// As it stands in a model file.
+// Writes a value as it stands in a model file.
 std::string value_text(const AttributeSchema& schema, const AttributeValue& value) {
   if (schema.type == AttributeType::Flag) return std::get<std::int64_t>(value) != 0 ? "true" : "false";
   return to_text(value);
@@ -163,7 +163,7 @@ struct ShownKind {
     return columns;
   }
 
-  // Lines of a model file.
+  // Returns the lines of a model file that define the example.
   [[nodiscard]] std::string snippet() const {
     const Json file = Json::parse(to_json(graph));
     return fmt::format("\"inputs\": {},\n\"operators\": {}\n", spaced_json(file["inputs"].dump()),

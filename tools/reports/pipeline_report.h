@@ -16,10 +16,10 @@ struct StageReport {
   std::int64_t operators = 0;
   std::vector<DeviceId> devices;  ///< ascending
   std::int32_t replicas = 1;      ///< that take microbatches in turn, on equal parts of the devices
-  Nanoseconds compute = 0;        ///< mean of its devices: time that they compute for this stage; where
-                                  ///< microbatches go both ways, with what others compute for it
-  std::int64_t in_flight = 0;     ///< most microbatches that have begun forward and not ended backward;
-                                  ///< where they go both ways, in one direction
+  Nanoseconds compute = 0;        ///< mean of its devices: time that they compute for this stage
+                                  ///< (where microbatches go both ways, with what others compute for it)
+  std::int64_t in_flight = 0;     ///< most microbatches that have begun forward and not ended backward
+                                  ///< (where they go both ways, in one direction)
   Bytes peak_memory;              ///< of its fullest device, with all stages that it has
   bool operator==(const StageReport&) const = default;
 };

@@ -179,8 +179,8 @@ std::vector<SplitChange> changes_of(const OperatorGraph& graph, const ReasonedPl
   return changes;
 }
 
-// Sentences about a reason. What is better or worse is told from the side of the plan that is faster or, of
-// a slower one, of the baseline.
+// Sentences about a reason. They say what is better or worse from the faster side: that of the plan, or of
+// the baseline where the plan is slower.
 class ReasonText {
  public:
   explicit ReasonText(const PlanReason& reason)
@@ -212,7 +212,7 @@ class ReasonText {
     return text + (saved ? " less" : " more");
   }
 
-  // What operators cost less in the faster plan, as far as it is a fifth of what they gain, the most first.
+  // Says what operators cost less in the faster plan, the most first, as far as it is a fifth of their gain.
   [[nodiscard]] std::string effects(const SplitChange& c, Nanoseconds gain) const {
     std::vector<Effect> effects;
     const Nanoseconds compute = sign_ * (c.before.compute - c.after.compute) / r_.devices;
@@ -226,7 +226,7 @@ class ReasonText {
     for (std::size_t k = 0; k < kMovedWords.size(); ++k) {
       const std::int64_t bytes = sign_ * (c.before.moved_by[k].value - c.after.moved_by[k].value);
       const Nanoseconds waiting = sign_ * (c.waiting[0][k] - c.waiting[1][k]);
-      // No fewer bytes and more time than is gained: the waiting is now for others.
+      // Where no bytes are saved but more waiting than the whole gain, the plan now waits for something else.
       if (bytes <= 0 && waiting > gained_) continue;
       effects.push_back(
           {waiting, bytes > 0 ? fmt::format("{} {} {}", pretty(Bytes(bytes)), less(), kMovedWords[k].words)
@@ -242,7 +242,8 @@ class ReasonText {
     return fmt::format("{}", fmt::join(texts, ", "));
   }
 
-  // All operators as one change; what they compute is told of the iteration.
+  // Returns all operators as one change. It has no name, so that their compute is left to the sentence on
+  // time.
   [[nodiscard]] SplitChange all_changes() const {
     SplitChange all;
     for (const SplitChange& c : r_.changes) {
@@ -265,7 +266,8 @@ class ReasonText {
     return fmt::format("{} {} instead of {}: {}", c.operators, c.to, from, what);
   }
 
-  // What changed, and what that saves, of whatever explains a fifth of the time; the second a quarter.
+  // Says what changed and what that saves, for a first change that explains a fifth of the time, and a second
+  // one that explains a quarter.
   [[nodiscard]] std::string cause_sentence() const {
     std::vector<std::string> clauses;
     if (!r_.whole.empty()) {

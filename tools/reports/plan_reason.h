@@ -16,9 +16,8 @@ namespace pipesim {
 enum class TimePart : std::uint8_t {
   Compute,    ///< a device computes, mean of all of them
   Uneven,     ///< the busiest device computes so much longer than the mean
-  Transfers,  ///< even the busiest device computes nothing, as far as the critical path is communication or
-              ///< stands in line for a link
-  Results     ///< the rest of this: it waits for what other devices compute
+  Transfers,  ///< even the busiest device idles, as far as the critical path communicates or waits for a link
+  Results     ///< the rest of its idle time: it waits for what other devices compute
 };
 inline constexpr std::size_t kTimeParts = 4;
 using TimeParts = std::array<Nanoseconds, kTimeParts>;  ///< by TimePart

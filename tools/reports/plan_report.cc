@@ -20,7 +20,7 @@
 namespace pipesim {
 namespace {
 
-// Devices at the ends of a lane's links; a switch is none.
+// The devices at the ends of a lane's links; switches don't count.
 struct LaneEnds {
   std::vector<std::size_t> devices;
   bool bus = false;  // of all its links: only who takes part in a task holds it
@@ -55,7 +55,7 @@ Nanoseconds covered_time(const SimulatedPart& part, std::vector<Interval>& inter
   return sum;
 }
 
-// By lane of the simulated part, the devices at its ends that were simulated.
+// Returns, by lane of the simulated part, the simulated devices at its ends.
 std::vector<std::vector<std::size_t>> simulated_ends(const SimulatedPart& part,
                                                      const std::vector<LaneEnds>& ends) {
   std::vector<std::vector<std::size_t>> simulated(ends.size());
@@ -69,7 +69,7 @@ std::vector<std::vector<std::size_t>> simulated_ends(const SimulatedPart& part,
   return simulated;
 }
 
-// Of the devices that were simulated, then of all.
+// Finds the busy times of the simulated devices first, and from these the times of all devices.
 void busy_times(Evaluator& evaluator, const BoundStrategy& strategy, PlanReport& report) {
   const SimulatedPart part = evaluator.part();
   const std::size_t devices = evaluator.topology().num_devices();
@@ -107,7 +107,7 @@ void busy_times(Evaluator& evaluator, const BoundStrategy& strategy, PlanReport&
     *times = part.folding->unfolded(*times);
 }
 
-// The times of a path through the simulated part, as often as its windows come.
+// Sets the times of a path through the simulated part, each counted as often as its window repeats.
 void repeat(const SimulatedPart& part, CriticalPath& path) {
   path.compute = path.communication = path.waiting = 0;
   for (const CriticalStep& step : path.steps) {

@@ -51,8 +51,8 @@ struct PlanReport {
   std::vector<StageMemory> memory_of_stages;  ///< of each stage's fullest device
   std::vector<Nanoseconds> compute;           ///< per device: its compute lane is busy
   std::vector<Nanoseconds> recompute;         ///< per device: part of this in which it runs forward once more
-  std::vector<Nanoseconds> communication;     ///< per device: at least one of its own links is busy;
-                                              ///< of a bus only by what the device takes part in
+  std::vector<Nanoseconds> communication;     ///< per device: at least one of its own links is busy
+                                              ///< (a bus counts for tasks in which the device takes part)
   std::vector<CommunicationTime> by_cause;    ///< per device: exposed and hidden communication
   std::int64_t critical_tasks = 0;            ///< on the critical path
   CriticalPath critical;          ///< its steps are those of the simulated part; its times of the iteration
@@ -87,17 +87,16 @@ PlanReport report_plan_in_full(Evaluator& evaluator, const BoundStrategy& strate
 /// Where the plan's time goes; the report must be in full. Two of them say why one plan is faster: because().
 IterationParts iteration_parts(const PlanReport& report);
 
-/// The report as members of a JSON object (without the braces' owner): text of a JSON object with the keys
-/// iteration_time_s, iteration_time_spread_s (where it is an estimate), makespan_s (where it is another),
-/// throughput_samples_per_s, num_devices, num_tasks, peak_memory_bytes, memory_by_stage, fits, compute_s,
-/// recompute_s (where anything is run again), communication_s, communication_by_cause, critical_path,
-/// memory_margin_bytes (where there is one), memory_overhead (of kinds of devices that have one), infeasible
-/// (why it does not fit), idle_devices borrowed_rates and opaque_operators (where there are any), recipe, and
-/// of language models tokens_per_s, model_flops_per_s, hardware_flops_per_s, mfu, hfu, flops_counting (an
-/// object: causal_attention is "half" or "full", documents_apart and routers as of FlopsCounting, framework
-/// where it is one's way), peak_flops_per_device (FLOP/s, the mean of all devices) and peak_type (the type
-/// whose rate that is; several with commas). Where the iteration time alone is known, simulated_in_full is
-/// false, and what is not known is null.
+/// Returns a JSON object with the keys iteration_time_s, iteration_time_spread_s (where it is an estimate),
+/// makespan_s (where it is another), throughput_samples_per_s, num_devices, num_tasks, peak_memory_bytes,
+/// memory_by_stage, fits, compute_s, recompute_s (where anything is run again), communication_s,
+/// communication_by_cause, critical_path, memory_margin_bytes (where there is one), memory_overhead (of kinds
+/// of devices that have one), infeasible (why it does not fit), idle_devices, borrowed_rates and
+/// opaque_operators (where there are any), recipe, and of language models tokens_per_s, model_flops_per_s,
+/// hardware_flops_per_s, mfu, hfu, flops_counting (an object: causal_attention is "half" or "full",
+/// documents_apart and routers as of FlopsCounting, framework where it is one's way), peak_flops_per_device
+/// (FLOP/s, the mean of all devices) and peak_type (the type whose rate that is; several with commas). Where
+/// the iteration time alone is known, simulated_in_full is false, and what is not known is null.
 nlohmann::ordered_json json_of(const PlanReport& report, const Topology& topology);
 
 /// A few lines for people.

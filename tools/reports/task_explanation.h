@@ -21,8 +21,8 @@ struct HeldTask {
 /// Why a task of a simulated plan started when it did.
 struct TaskExplanation {
   std::string which;            ///< what was asked for
-  std::vector<TaskId> matches;  ///< tasks with this text in their names, those that end last first; one for
-                                ///< an id, or where the text is all of a name
+  std::vector<TaskId> matches;  ///< tasks with this text in their names, those that end last first
+                                ///< (one for an id, or where the text is a whole name)
   std::vector<HeldTask> chain;  ///< from the first match back to the start of the iteration
   Nanoseconds compute = 0, communication = 0;  ///< what the chain accounts for: together the task's start
 };

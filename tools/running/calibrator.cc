@@ -48,9 +48,9 @@ PlanSamples Calibrator::run(const NamedSubject& plan, std::int64_t steps) {
   return samples;
 }
 
-// Parts of a GPU share its memory: what one does alone there is faster than beside others. Threads of CPUs
-// run as the plan says, and so do parts whose links are emulated: transfers of copies would wait for the
-// plan's on the links that they share.
+// Parts of a GPU share its memory, so a part is faster alone than beside busy ones. Threads of CPUs run as
+// the plan says, and so do parts whose links are emulated: transfers of copies would wait for those of the
+// plan on the links that they share.
 NamedSubject Calibrator::busy(NamedSubject plan) const {
   if (setting_.gpus && setting_.gpus->virtual_devices && !setting_.gpus->emulate_links) {
     Subject& s = plan.subject;

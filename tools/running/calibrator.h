@@ -26,9 +26,9 @@ class Calibrator {
   /// parts of one GPU, copies of a plan run on the parts that it leaves idle (side_by_side), unless links are
   /// emulated.
   void sample(const std::vector<NamedSubject>& plans);
-  /// Runs a plan once more, predicted from `measured`: what a calibration says of the host now. Where that is
-  /// further off than `tolerance`, a share of the measured time, it is run again, up to three times in all,
-  /// as a moment's load may be over. The nearest is returned.
+  /// Runs a plan once more, predicted from `measured`, to see what a calibration says of the host now. Where
+  /// the prediction is further off than `tolerance`, a share of the measured time, the plan is run again, up
+  /// to three times in all, as a moment's load may be over. Returns the run with the nearest prediction.
   [[nodiscard]] ExecutionReport run_again(const NamedSubject& plan, const Calibration& measured,
                                           double tolerance);
   /// By key, of all plans that were run.

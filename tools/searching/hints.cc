@@ -18,7 +18,8 @@ constexpr const char* kTryAuto =
 constexpr const char* kTryOtherPipelines =
     "--algorithm auto: it tries other pipelines, in other numbers of microbatches";
 
-// Weights and what belongs to them stay, whatever runs again and however small microbatches are.
+// Returns whether weights, gradients and optimizer state fit: they stay, whatever runs again and however
+// small microbatches are.
 bool weights_fit(Evaluator& evaluator, const Strategy& strategy) {
   const PlanContents& contents = evaluator.contents();
   const std::vector<WeightMemory> kept = contents.permanent_memory(contents.bind(strategy));
@@ -30,7 +31,7 @@ bool weights_fit(Evaluator& evaluator, const Strategy& strategy) {
   return true;
 }
 
-// All of it, if nothing is yet and the model has what can be.
+// Returns options that recompute everything, if nothing is recomputed yet and the model allows it.
 std::optional<PlanOptions> with_recompute(const OperatorGraph& graph, const PlanOptions& options) {
   PlanOptions more = options;
   more.recompute = parse_recompute("full");
@@ -44,7 +45,7 @@ bool fits(const OperatorGraph& graph, const CostModel& costs, const PlanOptions&
   return Evaluator(graph, costs, options).score(strategy).feasible();
 }
 
-// With this recompute. Of the same plan the evaluator keeps most of what it needs.
+// Returns whether a plan fits with this recomputation. The evaluator keeps most of what it needs for it.
 bool fits_with(const Recompute& recompute, Evaluator& evaluator, const Strategy& strategy) {
   const PlanOptions own = evaluator.contents().options();
   evaluator.set_pipeline(own.pipeline, recompute);
@@ -53,7 +54,7 @@ bool fits_with(const Recompute& recompute, Evaluator& evaluator, const Strategy&
   return feasible;
 }
 
-// In more microbatches, which are smaller: the first number with which the baseline fits.
+// Returns a hint at the first larger number of microbatches, which are smaller, with which the baseline fits.
 std::optional<std::string> with_microbatches(Evaluator& evaluator, const std::string& baseline,
                                              const ModelRun& run, PlanOptions options, const char* beside) {
   constexpr std::array<std::int32_t, 4> kTimes{2, 4, 16, 64};

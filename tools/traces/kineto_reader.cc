@@ -14,7 +14,7 @@
 namespace pipesim {
 namespace {
 
-// A third of what 64 bits hold: a start, a duration and the base together stay in them.
+// This is a third of what 64 bits hold, so that a start, a duration and the base together stay within them.
 constexpr double kMostTracedNanoseconds = 3e18;
 
 // One event of the file, as far as it is of use.
@@ -321,7 +321,7 @@ class KinetoListener : public nlohmann::json_sax<nlohmann::json> {
     if (key_ == "Out msg nelems") event_.elements_out = value;
   }
 
-  // Of microseconds: all three decimals, which a double of times since 1970 would lose.
+  // Reads microseconds with all three decimals, which a double would lose for times since 1970.
   [[nodiscard]] Nanoseconds nanoseconds(double microseconds, const std::string& text) const {
     if (!(std::abs(microseconds) < kMostTracedNanoseconds / 1e3))
       throw InputError(fmt::format("{}: /traceEvents/{}: \"{}\" is {}, allowed: microseconds below 3e15",

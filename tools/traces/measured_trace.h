@@ -67,8 +67,7 @@ struct DeviceActivity {
   Nanoseconds start = 0, duration = 0;
   std::int64_t correlation = 0;
   std::int32_t launch = -1;      ///< position in MeasuredTrace::launches; −1: not recorded
-  std::int32_t collective = -1;  ///< position in MeasuredTrace::collectives; −1: no collective, or one that
-                                 ///< says nothing of itself
+  std::int32_t collective = -1;  ///< position in MeasuredTrace::collectives; −1: none that describes itself
   [[nodiscard]] Nanoseconds end() const { return start + duration; }
 };
 
@@ -98,7 +97,7 @@ struct MeasuredTrace {
   [[nodiscard]] const TracedOperator* operator_of(const DeviceActivity& activity) const;
 };
 
-/// Of a tensor; 0 where a size is negative or the product is beyond all memories.
+/// Returns the number of elements; 0 where a size is negative or the product is beyond all memories.
 std::int64_t elements_of(const std::vector<std::int64_t>& shape);
 
 /// Texts, each with one number.

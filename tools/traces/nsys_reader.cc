@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::int64_t kPidPart = 0x1000000;  // a globalTid is hardware, VM, process and thread, 24 bits each
 
-// Correlation numbers are those of a process.
+// Makes a correlation number unique, as each process counts its own.
 std::int64_t of_process(std::int64_t correlation, std::int64_t global) {
   const std::int64_t process = global / kPidPart % kPidPart;
   return process << 32 | (correlation & 0xffffffff);
@@ -94,7 +94,7 @@ class NsysReader {
     }
   }
 
-  // Of ranges that threads push and pop, or start and end (event types 59 and 60).
+  // Adds the ranges that threads push and pop, or start and end (event types 59 and 60).
   void add_ranges() {
     Statement rows(
         file_,
@@ -110,7 +110,7 @@ class NsysReader {
       if (text.empty()) continue;
       trace_.ranges.push_back({names_.number_of(text), start, end});
       if (type != 59) continue;  // these alone are nested as calls are
-      // PyTorch's emit_nvtx() writes "aten::mm, op_id = 7": the name without what differs by call.
+      // PyTorch's emit_nvtx() writes "aten::mm, op_id = 7"; what differs from call to call is cut off.
       text = text.substr(0, text.find(", "));
       trace_.operators.push_back({names_.number_of(text), -1, thread_of(global), -1, start, end});
     }

@@ -41,7 +41,7 @@ struct PointResult {
   bool operator==(const PointResult&) const = default;
 };
 
-/// Between two neighbouring points: where the winning kind of plan changes along an axis.
+/// A place between two neighbouring points where the winning kind of plan changes along an axis.
 struct Crossover {
   std::size_t axis = 0;
   std::vector<std::size_t> before;  ///< the point before it, its neighbour is the next along the axis
@@ -74,16 +74,17 @@ Study read_study(const std::string& file);
 /// The same of the file's text.
 Study study_in(const std::string& text, const std::string& file);
 
-/// Points as text, and a study with what such a text adds.
+/// Write points as text, and add the points of such a text to a study.
 std::string text_of_points(const Study& study, std::span<const std::size_t> numbers);
 void add_points(Study& study, const std::string& text);
 
 /// Cost of a million samples, or of 10⁹ tokens where the model has tokens, in the topology's currency.
 std::optional<double> cost_of_work(const PointResult& point);
-/// By point: samples a second and device, by that of the first point along the axes on which the number of
-/// devices changes, the other axes being the same. Nothing without such axes, and where there is no plan.
+/// Returns, by point, its samples a second and device, divided by those of the first point along the axes on
+/// which the number of devices changes (on the other axes both points are the same). Nothing without such
+/// axes, and where there is no plan.
 std::vector<std::optional<double>> scaling_efficiencies(const Study& study);
-/// Of the axes with several values the longest; 0 where each has one.
+/// Returns the number of the axis with the most values; 0 where each has one.
 std::size_t longest_axis(const std::vector<StudyAxis>& axes);
 
 /// Training with so many tokens, or samples of models without tokens, at a point.
@@ -92,10 +93,11 @@ struct TrainingAtPoint {
   double seconds = 0;
   std::optional<double> price;  ///< where the topology has prices
 };
-/// Of the points that fit and train so much within `seconds`: the one of least price, or where there are no
-/// prices, of the fewest devices; of several such, the fastest. Nothing where there is none.
+/// Returns the cheapest point that fits and trains so much within `seconds`, or without prices the one with
+/// the fewest devices; among equals, the fastest. Nothing where there is none.
 std::optional<TrainingAtPoint> cheapest_within(const Study& study, double work, double seconds);
-/// Of the points that fit and cost no more: the fastest. InputError where no point has a price.
+/// Returns the fastest point that fits and costs no more; nothing where there is none. InputError where no
+/// point has a price.
 std::optional<TrainingAtPoint> fastest_for(const Study& study, double work, double price);
 
 /// A row for each point, and sparklines of the time along the longest axis.

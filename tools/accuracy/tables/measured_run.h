@@ -25,13 +25,13 @@ struct ExpressedRun {
   /// Whether the state as measured holds gradients once more in float32: made for the update, and freed
   /// before the next iteration's forward pass.
   bool update_gradients = false;
-  /// Beside the recipe's recomputation, of every n-th layer: the operators that run again before backward, in
-  /// one segment, by their names within the layer ("key").
+  /// Operators of every n-th layer that run again before backward, in one segment, beside the recipe's
+  /// recomputation. Their names are those within the layer ("key").
   std::vector<std::string> recomputed = {};
   std::int64_t recomputed_every = 1;
   /// A device begins the next iteration as soon as it has ended this one, without waiting for the others:
   /// what is checked over all stages is checked behind the update (arXiv:2401.10241, section 4). The time is
-  /// then the longest of a device from its first task to its last.
+  /// then the longest that a device takes from its first task to its last.
   bool post_validation = false;
   bool fullest_peak = false;  ///< the measured peak is that of the fullest device, not of the last one
 };
@@ -59,8 +59,8 @@ struct MeasuredRun {
   std::optional<ExpressedCollective> collective;
   std::optional<ExpressedMixture> mixture;  ///< or this
   std::string reason;                       ///< why there is no run
-  /// What is the same in all runs that could replace each other: model, devices, batch. "": it is compared
-  /// with no other run.
+  /// Names what runs have in common that could replace each other: model, devices, batch. "": the run is
+  /// compared with no other.
   std::string workload;
   Seconds measured_time;  ///< of an iteration, or of a collective; 0: not measured
   /// At the peak, and at the end of an iteration: weights, gradients and optimizer state are left. 0: not
@@ -73,8 +73,8 @@ struct MeasuredRun {
   std::vector<std::pair<std::string, double>> traits;
 };
 
-/// So many devices of a preset with `each` devices a node: a part of one node, or whole nodes. Nothing where
-/// they are neither.
+/// Returns the text of `devices` devices of a preset that has `each` a node: a part of one node, or whole
+/// nodes. Nothing where they are neither.
 std::optional<std::string> part_of_preset(std::string_view preset, std::int64_t each, std::int64_t devices);
 
 }  // namespace pipesim

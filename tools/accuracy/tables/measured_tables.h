@@ -9,8 +9,8 @@
 
 namespace pipesim {
 
-/// The runs of a table, which is of one of the known forms by its file's name, or else by its columns.
-/// Nothing where it is of none. InputError for values that can't be read.
+/// Returns the runs of a table, whose form follows from its file's name, or else from its columns. Nothing
+/// where it has none of the known forms. InputError for values that can't be read.
 std::optional<std::vector<MeasuredRun>> runs_of_table(const std::string& file_name,
                                                       const MeasuredTable& table);
 

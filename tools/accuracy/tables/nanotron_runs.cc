@@ -93,8 +93,8 @@ class NanotronRow : MeasuredRow {
     return recipe;
   }
 
-  // As nanotron cuts pipelines (PipelineModel.build_model): by the parameters of layers' products and of the
-  // head, each group ending before its share of them is exceeded.
+  // Cuts the pipeline as nanotron does (PipelineModel.build_model): by the parameters of layers' products and
+  // of the head. Each group ends before its share of them is exceeded.
   [[nodiscard]] std::vector<std::int64_t> layers_of_groups() const {
     const PlaybookSizes& s = *sizes();
     const std::int64_t layer = 4 * s.hidden * s.hidden + 3 * s.ffn * s.hidden, pp = count("pp"),

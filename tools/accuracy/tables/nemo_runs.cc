@@ -49,7 +49,7 @@ const NamedModel* find_model(const std::string& name) {
   return found == kModels.end() ? nullptr : found;
 }
 
-// As open_model() takes it.
+// Returns the model's text for open_model().
 std::string model_text(const NamedModel& named, std::int64_t sequence, bool float8) {
   std::string text(named.model);
   if (!text.ends_with(':')) text += ',';
@@ -63,8 +63,8 @@ struct Degrees {
   [[nodiscard]] std::int64_t copies() const { return gpus / (tp * pp * cp); }
 };
 
-// As the configurations of NeMo, Megatron-Bridge and MLPerf have it: sequence parallel with tensor parallel,
-// the distributed optimizer, and communication of data parallelism beside compute.
+// The recipe follows the configurations of NeMo, Megatron-Bridge and MLPerf: sequence parallelism with tensor
+// parallelism, the distributed optimizer, and communication of data parallelism beside compute.
 std::string recipe_of(const Degrees& d) {
   std::string recipe = fmt::format("tp{},pp{},cp{},dp{},mbs{},zero1", d.tp, d.pp, d.cp, d.copies(), d.mbs);
   if (d.tp > 1) recipe += ",sp";
@@ -74,8 +74,8 @@ std::string recipe_of(const Degrees& d) {
   if (d.pp > 1) recipe += ",reduce=overlapped";
   return recipe;
 }
-// That of tensor parallelism as well: with NeMo and Megatron-Bridge (tp_comm_overlap), and where MLPerf's
-// configurations say so.
+// Communication of tensor parallelism, too, runs beside compute with NeMo and Megatron-Bridge
+// (tp_comm_overlap), and where MLPerf's configurations say so.
 std::string runtime_of(bool tensor_overlap) {
   return fmt::format("megatron:overlap=always,tensor-overlap={}", tensor_overlap ? "always" : "never");
 }
@@ -117,7 +117,7 @@ class NemoRow : MeasuredRow {
 
  private:
   [[nodiscard]] std::string name() const { return without_remark(text(bridge_ ? "model" : "Model")); }
-  // Of NeMo the tables say so as a whole.
+  // NeMo's tables state float8 for all of their rows.
   [[nodiscard]] bool float8() const { return !bridge_ || text("Precision").starts_with("FP8"); }
 
   [[nodiscard]] std::int64_t degree(std::string_view column) const {

@@ -15,7 +15,7 @@ namespace {
 // torchtitan's H100s have 96 GB at 500 W (benchmarks/llama3_h100_202412_torchtitan.md).
 constexpr const char* kTitanNode = "grand-teton";
 
-// Activation checkpointing: of nothing but layers (full), of every second layer, or operator by operator.
+// Activation checkpointing works by whole layers (full), by every second layer, or operator by operator.
 enum class Checkpointing : std::uint8_t { Full, SecondLayers, Operators };
 
 struct TitanRun {
@@ -34,8 +34,8 @@ struct TitanRun {
 };
 
 // torchtitan/models/llama3/parallelize_llama.py: every second aten.mm of a layer is computed again, and all
-// but attention (wk, wo, w3 of wq, wk, wv, wo, w1, w3, w2). Products in float8 are no aten.mm, so that all
-// are.
+// but attention (wk, wo, w3 of wq, wk, wv, wo, w1, w3, w2). Products in float8 are not aten.mm, so all of
+// them are computed again.
 std::vector<std::string> recomputed_operators(const TitanRun& run) {
   if (run.checkpointing == Checkpointing::Full) return {};
   std::vector<std::string> operators{"attention_norm", "key",      "query_rotary", "key_rotary", "output",
@@ -88,7 +88,7 @@ MeasuredRun titan_run_of(const TitanRun& titan) {
   return run;
 }
 
-// How often each cell has come in a document: its tables have no other names.
+// Counts how often each cell has come in a document, since nothing else tells its tables apart.
 using Occurrences = std::map<std::string, std::int64_t>;
 
 class TitanRow : MeasuredRow {
@@ -114,7 +114,7 @@ class TitanRow : MeasuredRow {
     return run;
   }
 
-  // "5,762"
+  // Reads a number such as "5,762".
   [[nodiscard]] double rate(std::string_view column) const {
     std::string digits;
     for (const char c : text(column)) {
@@ -128,7 +128,7 @@ class TitanRow : MeasuredRow {
     return value;
   }
 
-  // From 1.
+  // Returns how often the cell has come by now, from 1 on.
   [[nodiscard]] std::int64_t occurrence(std::string_view column) const {
     return ++seen_[fmt::format("{} {} {}={} {}", text("commit"), text("path"), column, text(column),
                                text("Sequence Length"))];
@@ -263,7 +263,7 @@ class TitanRow : MeasuredRow {
       run.samples = shards * (again ? 8 : 1);
       run.technique = text("Parallelism");
     }
-    // As many microbatches as stages, torchtitan's default then.
+    // There are as many microbatches as stages, which was torchtitan's default at that time.
     run.microbatch = run.samples / run.copies() / run.pp;
     return titan_run_of(run);
   }

@@ -80,9 +80,9 @@ class ZeroBubbleRow : MeasuredRow {
     return recipe;
   }
 
-  // Products add to the gradients' sums, as by default in Megatron-LM, and as the authors' steps of weight
-  // gradients do. Their own runtime leaves messages beside compute; that of 1F1B waits for each batch of them
-  // (torch.cuda.synchronize() behind batch_isend_irecv).
+  // Products add to the gradients' sums, as Megatron-LM does by default and the authors' steps of weight
+  // gradients do. The authors' runtime runs messages beside compute; that of 1F1B waits for each batch of
+  // messages (torch.cuda.synchronize() behind batch_isend_irecv).
   [[nodiscard]] std::string runtime() const {
     return fmt::format("megatron:gradient-sums=in-products,messages={}",
                        zero_bubble() ? "beside" : "blocking");

@@ -67,7 +67,7 @@ struct PredictedSubject {
   Evaluator evaluator;
 };
 
-// That of the trace's rank.
+// Returns the device of the trace's rank, or the first one where the rank is not known.
 DeviceId predicted_device(const Topology& topology, const MeasuredTrace& trace) {
   const bool known = trace.rank >= 0 && trace.rank < static_cast<std::int64_t>(topology.num_devices());
   return DeviceId(known ? static_cast<std::size_t>(trace.rank) : 0);

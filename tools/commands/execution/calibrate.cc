@@ -52,7 +52,8 @@ CalibrationRun run_here(const RunSetting& setting, const Topology& topology) {
   return run;
 }
 
-// Keys of transfers do not tell emulated links from others, nor whose they are.
+// Refuses a calibration of other links, since keys of transfers say neither whether links were emulated nor
+// which ones.
 void require_same_links(const Calibration& calibration, const std::string& file, const std::string& links) {
   const auto text = [](const std::string& of) { return of.empty() ? "not emulated" : of; };
   for (const CalibrationRun& run : calibration.runs) {
@@ -136,7 +137,7 @@ struct Calibrated {
   }
 };
 
-// Random strategies that were not sampled; predicted by what was.
+// Fits corrections to random strategies that were not sampled, predicted from those that were.
 std::map<std::string, Correction> fitted(CalibrationStore& store, Calibrator& calibrator,
                                          const CalibrateRun& run) {
   Calibration measured = store.calibration();
@@ -164,7 +165,8 @@ std::string check_text(const Calibrated& done) {
                      100 * done.error());
 }
 
-// By the plan that was added last: it has transfers and keeps all devices busy, if there are such plans.
+// Checks the calibration by the plan that was added last: it has transfers and keeps all devices busy, if
+// there are such plans.
 void check(Calibrator& calibrator, const CalibrateRun& run, const NamedSubject& plan,
            const Calibration& measured, Calibrated& done) {
   const ExecutionReport now = calibrator.run_again(plan, measured, run.tolerance);

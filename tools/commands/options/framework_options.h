@@ -30,11 +30,11 @@ Option for_option();
 /// The framework of --for; nullptr without it, for pipesim itself, and of commands that have no such option.
 /// UsageError when it is not known.
 const Framework* framework_of(const Arguments& arguments);
-/// Its version.
+/// The version of that framework.
 FrameworkVersion framework_version_of(const Arguments& arguments);
 
-/// InputError when the framework of --for, if there is one, does not run the recipe: why, and the nearest
-/// that it runs. `run` is what the recipe gives the model.
+/// Throws an InputError when the framework of --for, if there is one, does not run the recipe. It says why,
+/// and which is the nearest recipe that it runs. `run` is what the recipe gives the model.
 void require_recipe_of(const Arguments& arguments, const ModelRun& run, const Recipe& recipe,
                        const PlanOptions& options, const Topology& topology);
 

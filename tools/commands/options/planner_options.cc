@@ -87,7 +87,7 @@ constexpr std::int64_t kMostMicrobatch = 1 << 20;
 
 }  // namespace
 
-// What options ask of auto holds for recipes too.
+// For auto, --recompute and --state-sharding are conditions on recipes, too.
 std::vector<RecipeCondition> planner_conditions_of(const Arguments& a) {
   std::vector<RecipeCondition> conditions = recipe_conditions_of(a);
   if (!algorithm_of(a).asks_others) return conditions;
@@ -206,7 +206,7 @@ std::vector<Option> planner_options() {
 
 namespace {
 
-// What recipes say themselves.
+// Refuses options for what recipes choose themselves.
 void refuse_parts_of_recipes(const Arguments& a) {
   constexpr std::array<std::pair<const char*, const char*>, 6> kParts{{{"microbatches", "mbs=2"},
                                                                        {"microbatch", "mbs=2"},
@@ -258,8 +258,8 @@ PlannerSettings planner_settings_of(const Arguments& a) {
   take_stages(a, settings);
   settings.published_cost = a.has("cost-model") && a.text("cost-model") == "paper";
   settings.pipedream = pipedream_options(a);
-  // As the planner's model has it, where weights change as PipeDream does it. `auto` moves replicas of plans
-  // that split every microbatch.
+  // Where weights change as PipeDream does it, replicas take turns, as the planner's model assumes. `auto`
+  // moves replicas of plans that split every microbatch.
   const ScheduleKind& kind = plan_schedule(settings.schedule);
   settings.replicas_take_turns =
       kind.takes_replicas && kind.versions_behind != nullptr && !algorithm.asks_others;

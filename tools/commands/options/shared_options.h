@@ -59,10 +59,9 @@ std::string text_or_none(const Arguments& arguments, const std::string& option);
 Option calibration_option();
 /// --runtime NAME[:KEY=VALUE,…], for search, simulate and compare.
 Option runtime_option();
-/// pipesim's own where a command has no such option.
-/// That of --runtime; without it pipesim's own.
+/// The runtime of --runtime; pipesim's own without it, and where a command has no such option.
 Runtime runtime_of(const Arguments& arguments);
-/// The same; without it that of runtime_for_recipes(), of the framework of --for.
+/// The runtime of --runtime; without it that of runtime_for_recipes(), for the framework of --for.
 Runtime runtime_of_recipes(const Arguments& arguments, const Topology& topology);
 /// --tokens: "15T", "300B", or a plain number. UsageError otherwise.
 double tokens_of(const Arguments& arguments);

@@ -20,7 +20,7 @@ namespace {
 std::string kind_of(const std::string& runtime) { return runtime.substr(0, runtime.find(':')); }
 
 constexpr double kPercent = 100;
-// Of a framework without a limit for the command.
+// Each framework gets this time when the command has no limit.
 constexpr double kSecondsOfEach = 10;
 
 double change(Nanoseconds best, Nanoseconds time) {
@@ -40,8 +40,8 @@ OpenRun open_run(const PlannerRun& run, const Framework& framework) {
                           {conditions.begin(), conditions.end()});
 }
 
-// The first of those that were ranked, the fastest first, that is the framework's, too, and fits as it runs
-// it. Nothing where time is up before.
+// Returns the fastest of the ranked recipes that the framework runs, too, and that fits as the framework runs
+// it. Only a few are tried; nothing where none of them fits or time is up.
 std::optional<RatedRecipe> best_of_ranked(const OpenRun& open, const RecipeRanking& ranked) {
   constexpr int kMostTried = 4;
   int tried = 0;
@@ -57,7 +57,7 @@ std::optional<RatedRecipe> best_of_ranked(const OpenRun& open, const RecipeRanki
   return std::nullopt;
 }
 
-// A row should hold a plan before there is time for a better one.
+// Gives the row a plan of the ranked recipes, so that it has one before there is time for a better one.
 FrameworkRow row_of_ranked(const PlannerRun& run, const Framework& framework, const RecipeRanking& ranked) {
   FrameworkRow row{framework, std::nullopt, ""};
   try {
@@ -122,7 +122,7 @@ std::vector<FrameworkRow> framework_rows(const PlannerRun& run, const RecipeRank
     const KeepTo keep(share);
     rows.push_back(row_of_ranked(run, framework, ranked));
   }
-  // Those that are not refused; without a plan first.
+  // Frameworks that are not refused take turns, those without a plan first.
   std::vector<FrameworkRow*> turns;
   for (FrameworkRow& row : rows) {
     if (row.best || row.note.empty()) turns.push_back(&row);

@@ -21,12 +21,13 @@ struct FrameworkRow {
   double seconds = 0;               ///< that ranking its recipes took
 };
 
-/// Whether the best plan of each framework is worth telling beside that of pipesim itself: the model is a
-/// decoder, its hosts can be launched, and no framework was asked for.
+/// Whether each framework's best plan is reported beside that of pipesim itself: recipes are ranked, the
+/// model is a decoder, its hosts can be launched, and no framework was asked for.
 bool compares_frameworks(const PlannerRun& run);
 
-/// The best of the ranked recipes that each framework runs, as it runs them; then ranks the recipes of each,
-/// in equal shares of the time that is left of the thread's deadline, or in 10 s without one.
+/// Takes the best of the ranked recipes that each framework runs, as it runs them. Then ranks the recipes of
+/// each framework, in equal shares of the time that is left until the thread's deadline, or in 10 s each
+/// without one.
 std::vector<FrameworkRow> framework_rows(const PlannerRun& run, const RecipeRanking& ranked);
 
 /// Where a framework's recipe is faster than `planned`, under the runtime of the request as well, its plan

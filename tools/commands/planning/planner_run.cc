@@ -18,8 +18,8 @@
 namespace pipesim {
 namespace {
 
-// The model, with fewer samples in a microbatch where nobody asked for a number of them and the tensors of
-// all samples together would be too large: recipes choose that number themselves.
+// Opens the model. Where the tensors of all samples together would be too large, and no option sets the
+// microbatches, it gets fewer samples in a microbatch: recipes choose that number themselves.
 OperatorGraph open_divided(const Arguments& a, ModelRun& model) {
   const bool is_free = a.has("batch") && !a.has("microbatch") && !a.given("microbatches") && !a.has("recipe");
   try {
@@ -42,7 +42,7 @@ OperatorGraph open_divided(const Arguments& a, ModelRun& model) {
   }
 }
 
-// Sharding as any recipe has it that needs the least.
+// Requires that the state fits with one of the shardings that recipes may have.
 void require_room_for_recipes(const OperatorGraph& graph, const Topology& topology, PlanOptions options,
                               const RecipeFilter& filter) {
   for (const StateSharding& sharding : filter.rules().shardings) {

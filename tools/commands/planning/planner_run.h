@@ -36,11 +36,11 @@ struct PlannerRun {
 /// fit together; InputError where a file, the model or the topology is at fault.
 PlannerRun planner_run_of(const Arguments& arguments);
 
-/// The best recipe of a ranking where the planner's plan is that recipe's; else nullptr. `planned` must
-/// outlive it.
+/// Returns the best recipe of a ranking where the plan was made from it; else nullptr. `planned` must outlive
+/// the result.
 const Recipe* recipe_of_plan(const PlannerRun& run, const PlannedPipeline& planned);
-/// What runs such a plan: the runtime with that recipe's policies; the runtime of the search overlaps what
-/// any of them does.
+/// Returns the runtime of the plan, with the policies of its recipe. The runtime of the search overlaps
+/// whatever any of the recipes overlaps.
 Runtime runtime_of_plan(const PlannerRun& run, const Recipe* recipe);
 
 /// `run` must outlive it.

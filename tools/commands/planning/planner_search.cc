@@ -48,7 +48,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Stages that stand in a run, by their first and last operators.
+// Returns a table of the stages with their devices and their first and last operators.
 std::string stage_table(const PlannedPipeline& planned) {
   if (!planned.options.pipeline) return "  no pipeline\n";
   const OperatorGraph& graph = planned.graph;
@@ -75,7 +75,7 @@ std::string stage_table(const PlannedPipeline& planned) {
   return table.str(2);
 }
 
-// With as many digits as tell apart plans that differ by a thousandth of a percent.
+// Writes a time with enough digits to tell apart plans that differ by a thousandth of a percent.
 std::string precise(Nanoseconds time) {
   constexpr double kSecond = 1e9, kMillisecond = 1e6, kMicrosecond = 1e3;
   const auto ns = static_cast<double>(time);
@@ -172,7 +172,7 @@ std::string trials_text(const PlannerTrials& trials, std::size_t devices) {
   return "schedules were simulated\n" + table.str(2);
 }
 
-// The fastest baseline that fits, or else the nearest to it, of those that a planner has not scored already.
+// Returns the fastest baseline that fits, or else the nearest to fitting. A planner's scores are used again.
 std::optional<std::pair<std::string, ScoredStrategy>> best_baseline(Evaluator& evaluator,
                                                                     const PlannedPipeline& planned) {
   std::optional<std::pair<std::string, ScoredStrategy>> best;
@@ -192,7 +192,7 @@ std::optional<std::pair<std::string, ScoredStrategy>> best_baseline(Evaluator& e
   return best;
 }
 
-// Passes of a strategy, about: what looking into it takes.
+// Returns about how many passes a strategy has, since the effort of looking into it grows with them.
 std::int64_t number_of_passes(const Strategy& strategy, const PlanOptions& options) {
   std::int64_t shards = 0;
   for (const ParallelConfig& config : strategy) shards += config.num_shards();
@@ -200,8 +200,8 @@ std::int64_t number_of_passes(const Strategy& strategy, const PlanOptions& optio
   return kPasses * shards * options.microbatches;
 }
 
-// Why the plan is faster than the best baseline of what was asked for; nothing where there is none of as many
-// samples.
+// Returns why the plan is faster than the best baseline of what was asked for; nothing where that has another
+// number of samples.
 std::optional<PlanReason> reason_of(Evaluator& asked, const PlannedPipeline& planned,
                                     const ReasonedPlan& plan) {
   const PlanOptions& options = asked.contents().options();
@@ -223,7 +223,8 @@ std::optional<PlanReason> reason_of(Evaluator& asked, const PlannedPipeline& pla
                      costs.report.infeasible.value_or(""));
 }
 
-// Measured durations may be shorter than the bound assumes; where iterations overlap its chain is none.
+// Returns a line for a plan far above the lower bound. The bound does not hold for measured durations, which
+// may be shorter than it assumes, nor where iterations overlap.
 std::string bound_text(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options,
                        Nanoseconds time, const Algorithm& algorithm) {
   const bool one_by_one =
@@ -233,14 +234,14 @@ std::string bound_text(const OperatorGraph& graph, const CostModel& costs, const
   return far.empty() ? "" : fmt::format("  {}\n", far);
 }
 
-// A part is left for what is ranked after the planner: each framework's recipes, or those that stand in.
+// The planner leaves time for what is ranked after it: each framework's recipes, or those that stand in.
 Deadline planning_time(const SearchTime& time, double share) {
   const Deadline whole = time.search();
   return share < 1 && time.limited() ? whole.within(share * whole.left()) : whole;
 }
 
-// Of several processes, the first tells what they have found. The planner has this share of the time, and
-// less where each framework's recipes are ranked after it.
+// Where several processes plan, the first one reports what they have found. The planner gets this share of
+// the time, and less where each framework's recipes are ranked after it.
 int plan_and_report(const PlannerRun& run, SearchTime time, double share, PeerProcesses* peers,
                     Streams& streams) {
   constexpr double kShareBeforeFrameworks = 0.7;
@@ -393,8 +394,8 @@ int plan_together(const Arguments& a, Streams& streams) {
                          1, peers.get(), first ? streams : quiet);
 }
 
-// What recipes are asked for where they stand in for a planner; nothing where an option asks for what they
-// choose themselves.
+// Returns the arguments for recipes that stand in for a planner; nothing where an option asks for what
+// recipes choose themselves.
 std::optional<Arguments> asked_of_recipes(const Arguments& a) {
   Arguments asked = a.with("algorithm", std::string(recipe_algorithm().name));
   try {
@@ -405,8 +406,8 @@ std::optional<Arguments> asked_of_recipes(const Arguments& a) {
   return asked;
 }
 
-// Where a planner finds no plan of a model that has recipes, the best recipe of the time that is left is the
-// answer.
+// Where a planner finds no plan and the model has recipes, the answer is the best recipe that is found in the
+// time that is left.
 int plan_alone(const Arguments& a, const SearchTime& time, Streams& streams) {
   constexpr double kShareBeforeRecipes = 0.5;
   const PlannerRun run = planner_run_of(a);

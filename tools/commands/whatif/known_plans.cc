@@ -14,7 +14,7 @@
 namespace pipesim {
 namespace {
 
-// Which no strategy depends on.
+// Returns whether a change of the topology is one of rates, on which no strategy depends.
 bool is_rate(std::string_view change) {
   return change.starts_with("device.") || change.starts_with("inter_node.") ||
          change.starts_with("intra_node.") || change.starts_with("slow:");
@@ -31,7 +31,7 @@ std::string without_rates(const std::string& topology) {
   return kept;
 }
 
-// Where the text of the point's topology is that of the plan's with changes behind it, these are made alone.
+// Where the point's topology is the plan's with changes of rates behind it, only these changes are made.
 Topology topology_at(const Arguments& point, const Topology& of_plan) {
   if (!point.has("topology")) return of_plan;
   const std::string& whole = point.text("topology");

@@ -20,8 +20,9 @@ struct ScoredPoint {
 };
 ScoredPoint scored(Evaluator& evaluator, const Strategy& strategy);
 
-/// A plan and its evaluators. Each has scored it with the prices of some point, and scores it with those of
-/// another in a fraction of the time (Evaluator::score_repriced). Several threads may ask at the same time.
+/// A plan and its evaluators. Each evaluator has scored the plan with the prices of some point, and scores it
+/// with those of another point in a fraction of the time (Evaluator::score_repriced). Several threads may ask
+/// at the same time.
 class KnownPlan {
  public:
   KnownPlan(Subject s, std::string k) : subject(std::move(s)), kind(std::move(k)) {}
@@ -49,8 +50,8 @@ class KnownPlan {
   std::vector<Priced> before_;
 };
 
-/// Plans that several points have: those that differ in rates of the topology alone. Several threads may ask
-/// at the same time.
+/// Plans that several points share, as these points differ in rates of the topology alone. Several threads
+/// may ask at the same time.
 class KnownPlans {
  public:
   /// InputError where the point has no plan.

@@ -21,7 +21,7 @@ struct Answer {
   Json json;  // an object, whose members are added to the answer
 };
 
-// "-1.2 %".
+// Writes a change such as "-1.20 %".
 std::string change_text(Nanoseconds from, Nanoseconds to) {
   constexpr double kPercent = 100;
   return fmt::format("{:+.2f} %", kPercent * (seconds(to) / seconds(from) - 1));

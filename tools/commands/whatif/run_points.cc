@@ -34,8 +34,8 @@
 namespace pipesim {
 namespace {
 
-// A search along a row goes on from the plan of the point before, but for each first of so many: then several
-// threads find work, and the answers do not depend on their number.
+// A search along a row begins with the plan of the point before, except where a new chain of this many points
+// begins. So several threads find work, and the answers do not depend on the number of threads.
 constexpr std::size_t kPointsOfChain = 8;
 
 PointResult result_of(Evaluator& evaluator, const Strategy& strategy, const ScoredPoint& scored,
@@ -67,7 +67,7 @@ std::vector<std::string> names_of_planners() {
   return names;
 }
 
-// Searches of points tell nobody how far they are.
+// Observes the search of a point without reporting its progress.
 class QuietSearch final : public SearchObserver {
  public:
   explicit QuietSearch(const std::function<bool()>& stop_requested) : stop_requested_(stop_requested) {}
@@ -147,7 +147,7 @@ Subject PointRunner::planned(const Arguments& point) const {
   return {std::move(found.graph), run.topology, std::move(plan), std::move(calibration)};
 }
 
-// Of the best recipes, which are at most ten, the one that noise makes the best of.
+// Chooses, among the best recipes (at most ten), the one that is fastest under noise.
 void PointRunner::choose_by_noise(const PlannerRun& run, const CostModel& costs,
                                   PlannedPipeline& found) const {
   std::optional<Nanoseconds> best;
@@ -231,7 +231,7 @@ Arguments started(const Arguments& point, const std::string& recipe) {
   return made;
 }
 
-// Points of which each may begin with the plan of the one before.
+// Divides the points into chains, in which each search may begin with the plan of the point before.
 std::vector<std::vector<std::size_t>> chains_of(const Study& study) {
   const std::size_t row = study.axes.back().values.size();
   const bool chained = study.plans == PointPlans::Search;
@@ -244,7 +244,7 @@ std::vector<std::vector<std::size_t>> chains_of(const Study& study) {
   return chains;
 }
 
-// Some chains, on threads of this process. Returns the points that it has found.
+// Runs chains on threads of this process. run() returns the points that were found.
 class ChainRunner {
  public:
   ChainRunner(const PointRunner& runner, const Arguments& arguments, Study& study, int threads,
@@ -299,7 +299,7 @@ class ChainRunner {
   std::vector<std::size_t> found_;
 };
 
-// Adds what the others have found. Whether all go on.
+// Adds what the other processes have found, and returns whether all go on.
 bool exchange(PeerProcesses& peers, const std::vector<std::size_t>& found, bool stop, Study& study,
               const std::function<void()>& done) {
   constexpr char kStop = '!', kGoOn = '.';
@@ -328,7 +328,8 @@ void run_points(const PointRunner& runner, const Arguments& arguments, Study& st
     chain_runner.run(chains, nullptr);
     return;
   }
-  // Rounds short enough to lose little when a process dies, and long enough for the slowest of their points.
+  // Rounds are short enough to lose little when a process dies, and long enough for the slowest of their
+  // points.
   constexpr std::size_t kRounds = 20, kChainsOfAThread = 4;
   const auto count = static_cast<std::size_t>(peers->count());
   const std::size_t each =

@@ -58,11 +58,11 @@ class PointRunner {
   std::unique_ptr<KnownPlans> known_;
 };
 
-/// Runs what a study lacks on so many threads, beginning with the first. Searches along the last axis begin
-/// with the recipe of the point before, eight points at a time. `done` is called after each point, by one
-/// thread at a time. A request to stop leaves out what has not ended.
-/// `peers`: take turns with this process, round after round, after each of which all have what all have
-/// found; `done` is then called for the points of others, too. nullptr: there are none.
+/// Runs the missing points of a study on so many threads, beginning with the first. Searches along the last
+/// axis begin with the recipe of the point before, eight points at a time. `done` is called after each point,
+/// by one thread at a time. A request to stop leaves out points that have not ended. `peers` are processes
+/// that share the points in rounds. After each round, every process has all points that were found, and
+/// `done` is called for those of other processes, too. nullptr: there are none.
 void run_points(const PointRunner& runner, const Arguments& arguments, Study& study, int threads,
                 PeerProcesses* peers, const std::function<void()>& done);
 

@@ -36,7 +36,7 @@ bool is_option(const Arguments& a, const std::string& path) {
   return a.knows(path) && std::ranges::find(kVariedOptions, path) != kVariedOptions.end();
 }
 
-// "NAME:key=value,…" with a key set, which replaces what it was.
+// Sets a key of "NAME:key=value,…", which replaces its former value.
 std::string with_key(const std::string& text, std::size_t end_of_name, const std::string& key,
                      const std::string& value) {
   std::string made = text.substr(0, end_of_name);
@@ -59,7 +59,7 @@ std::string with_model_key(const Arguments& a, const std::string& key, const std
   return with_key(model, end, key, value);
 }
 
-// Nodes or options of the preset that a topology's text begins with.
+// Sets the number of nodes or an option of the preset with which a topology's text begins.
 std::string with_preset(const std::string& text, const std::string& path, const std::string& value) {
   const std::size_t plus = text.find('+');
   const std::string first = text.substr(0, plus), rest = plus == std::string::npos ? "" : text.substr(plus);
@@ -86,7 +86,7 @@ std::string with_preset(const std::string& text, const std::string& path, const 
   return name + (count.empty() && options.empty() ? "" : ":") + count + separator + options + rest;
 }
 
-// "tp8" is a part tp, "tp=8", too; "sp" is a part alone.
+// Returns whether a part of a recipe has this key: "tp8" and "tp=8" have the key tp, "sp" has the key sp.
 bool is_part(std::string_view part, std::string_view key) {
   if (!part.starts_with(key)) return false;
   const std::string_view behind = part.substr(key.size());
@@ -94,7 +94,7 @@ bool is_part(std::string_view part, std::string_view key) {
          std::isdigit(static_cast<unsigned char>(behind.front())) != 0;
 }
 
-// Of "tp8", "zero1", "tp-overlap=on": what stands before the number or sign.
+// Returns the name in "tp8", "zero1" or "tp-overlap=on": what stands before the number or sign.
 std::string part_name(std::string_view form) {
   const auto is_name = [](char c) {
     return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_';
@@ -159,7 +159,7 @@ Arguments varied_recipe(const Arguments& a, const std::string& path, const std::
   return a.with("recipe", with_part(mesh && key != "dp" ? without_data(recipe) : recipe, key, value));
 }
 
-// Topology first, so that no recipe is checked against another number of devices.
+// The topology comes first, so that no recipe is checked against another number of devices.
 int turn_of(const std::string& path) {
   if (path == "recipe" || path == "model" || path == "topology" || path == "runtime") return 0;
   if (path == "device") return 1;  // before changes of the devices' figures

@@ -32,7 +32,7 @@ Arguments varied(const Arguments& arguments, const std::string& path, const std:
 Arguments varied(const Arguments& arguments, const std::vector<StudyAxis>& axes,
                  const std::vector<std::size_t>& at);
 
-/// A model or topology that only axes give: of their first values.
+/// Returns arguments in which a model or topology that only axes give has the first value of its axis.
 Arguments with_first_values(const Arguments& arguments, const std::vector<StudyAxis>& axes);
 
 /// InputError where there is no such figure, with near ones. Opens the topology, so ask once for a study.

@@ -6,7 +6,8 @@
 
 namespace pipesim {
 
-/// Of `pipesim whatif`: its own, and those of `simulate` and `search` that points may have.
+/// Returns the options of `pipesim whatif`: its own, and those of `simulate` and `search` that points may
+/// have.
 std::vector<Option> whatif_options();
 
 }  // namespace pipesim

@@ -12,21 +12,21 @@
 namespace pipesim {
 
 /// The arguments of Megatron-LM that stand in a file: alone, in a shell script that launches a run (see
-/// ShellScript), or as `--flag: value` in YAML. Words after a flag, up to the next one, are its values. Of a
-/// flag that stands there twice the last counts. Older names of flags mean today's.
+/// ShellScript), or as `--flag: value` in YAML. Words after a flag, up to the next one, are its values. Where
+/// a flag stands twice, the last one counts. Older names of flags are taken as today's.
 class MegatronFile {
  public:
   /// `source`: the file's name, for messages. InputError when no argument stands there, or a quote is open.
   /// `machine`: what scripts are told of the devices that they will run on.
   static MegatronFile parse(std::string_view text, const std::string& source,
                             const ShellMachine& machine = {});
-  /// Of arguments that another form of file stands for, each with its place.
+  /// Makes a file from arguments that came from another form of file, each with its place.
   static MegatronFile of_words(const std::vector<ShellWord>& words, const std::string& source);
   static MegatronFile load(const std::string& path, const ShellMachine& machine = {});
 
-  /// Whether the flag is there; not as `--flag: false`.
+  /// Returns whether the flag is given; `--flag: false` does not count.
   [[nodiscard]] bool given(std::string_view flag) const;
-  /// Its first value; "" without one. Nothing when it is not given.
+  /// Returns the flag's first value, or "" without one; nothing when the flag is not given.
   [[nodiscard]] std::optional<std::string> text(std::string_view flag) const;
   [[nodiscard]] std::vector<std::string> texts(std::string_view flag) const;
   /// A whole number up to 2^20. InputError `FILE:LINE: --flag: found "x", allowed: …` otherwise.
@@ -42,7 +42,7 @@ class MegatronFile {
 
   /// The program that is launched, as "pretrain_gpt.py"; "": the arguments stand alone.
   [[nodiscard]] const std::string& program() const { return program_; }
-  /// A value of what launches it, as --nproc-per-node of torchrun.
+  /// Returns the value of a flag of the launcher, such as --nproc-per-node of torchrun.
   [[nodiscard]] std::optional<std::string> launch_text(std::string_view flag) const;
   /// The flags that are given, as they are written, in the order of the file.
   [[nodiscard]] std::vector<std::string> flags() const;

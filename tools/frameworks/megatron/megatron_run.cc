@@ -61,7 +61,8 @@ class RunReader {
     return run_.recipe.sequence_parallel ? run_.recipe.tensor : 1;
   }
 
-  // Programs that train something else are named. Of unknown ones, most arguments must be Megatron-LM's.
+  // Programs that train something else are known by name. For an unknown program, most arguments must be
+  // Megatron-LM's.
   void read_program() {
     const std::string& name = file_.program();
     if (name.empty()) return;
@@ -114,7 +115,7 @@ class RunReader {
       leave_out("--moe-token-dispatcher-type", dispatcher + " exchanges tokens as alltoall does");
   }
 
-  // What stands in DeepSpeed's own configuration; arguments of the program come first.
+  // Reads DeepSpeed's own configuration; arguments of the program take precedence.
   void read_deepspeed() {
     if (!given("--deepspeed")) return;
     const std::string name = file_.text("--deepspeed-config").value_or("");
@@ -175,7 +176,7 @@ class RunReader {
     return zoo_text(e);
   }
 
-  // An argument of the program, what DeepSpeed's configuration says, or neither.
+  // Returns the program's argument, else what DeepSpeed's configuration says, else `otherwise`.
   static std::int64_t first_of(std::optional<std::int64_t> argument, std::optional<std::int64_t> configured,
                                std::int64_t otherwise) {
     return std::max(argument ? *argument : configured.value_or(otherwise), std::int64_t{1});
@@ -209,7 +210,7 @@ class RunReader {
     if (r.context > 1 && r.ulysses <= 1) read_context();
   }
 
-  // Of stages in a row both arguments say nothing.
+  // Both arguments matter only where stages are interleaved.
   void read_interleaving() {
     Recipe& r = recipe();
     if (r.pipeline == 1 || r.chunks == 1) return;
@@ -325,7 +326,7 @@ class RunReader {
     take_stages(stages, file_.given("--pp-partition-method") ? "--pp-partition-method" : "--num-layers");
   }
 
-  // "E|(t|)*3,m|m||L": layers of each stage.
+  // Returns the layers of each stage in a layout such as "E|(t|)*3,m|m||L".
   [[nodiscard]] std::vector<std::int64_t> stages_of(const std::string& layout) const {
     std::string flat;
     for (const char c : layout) {
@@ -348,7 +349,7 @@ class RunReader {
       refuse_layout(layout);
     return stages;
   }
-  // With (ab)*3, or with a*3, written out.
+  // Writes out repetitions such as (ab)*3, or such as a*3.
   [[nodiscard]] std::string repeated(const std::string& text, bool groups) const {
     std::string result;
     for (std::size_t at = 0; at < text.size();) {
@@ -438,7 +439,7 @@ class RunReader {
       s.group = static_cast<std::int32_t>(*group);
   }
 
-  // With bfloat16, its optimizer shards its state without a stage as well.
+  // With bfloat16, DeepSpeed's optimizer shards its state at stage 0 as well.
   [[nodiscard]] StateSharding::Kind deepspeed_kind() const {
     constexpr std::int64_t kStages = 3;
     const std::int64_t stage = deepspeed_.zero_stage.value_or(0);

@@ -100,7 +100,7 @@ class SizesReader {
     if (given("--quick-geglu")) leave_out("--quick-geglu", "gates are taken with SiLU");
   }
 
-  // Versions before fused attention write scores, unless a flag asks for it.
+  // Versions before fused attention write scores, unless a flag asks for fused attention.
   void read_attention() {
     constexpr std::string_view kAnyBackend = "auto";
     const std::string backend = file_.text("--attention-backend").value_or(std::string(kAnyBackend));
@@ -167,7 +167,7 @@ class SizesReader {
     sizes_.rotary_scaling = scaling;
   }
 
-  // YaRN unless told otherwise; a factor of 1 changes nothing.
+  // Latent attention has YaRN unless told otherwise; a factor of 1 changes nothing.
   void read_latent_scaling() {
     if (file_.text("--rope-type").value_or("yarn") != "rope") read_yarn();
     if (sizes_.rotary_scaling && sizes_.rotary_scaling->factor == 1) sizes_.rotary_scaling.reset();
@@ -182,7 +182,7 @@ class SizesReader {
     }
   }
 
-  // Filled up to a multiple of what tp divides.
+  // The vocabulary is filled up to a multiple of what tp divides.
   void read_vocabulary() {
     constexpr std::int64_t kMultiple = 128;
     if (const auto padded = file_.count("--padded-vocab-size")) {
@@ -227,7 +227,7 @@ class SizesReader {
   void read_experts() {
     DecoderExperts e;
     e.count = *file_.count("--num-experts");
-    // DeepSpeed's experts take one each, and stand in every second layer.
+    // With DeepSpeed's defaults, a token goes to one expert, and every second layer has experts.
     const std::int64_t usual_top_k = given("--deepspeed") ? 1 : 2;
     if (given("--deepspeed") || given("--expert-interval")) {
       const std::int64_t interval = file_.count("--expert-interval").value_or(2);
@@ -272,7 +272,7 @@ class SizesReader {
     e.balance_loss = 0;
   }
 
-  // "([0]*3+[1]*58)", or a number N for experts in each N-th layer.
+  // Reads "([0]*3+[1]*58)", or a number N for experts in each N-th layer.
   [[nodiscard]] std::int64_t dense_layers_of(const std::string& pattern) const {
     const std::vector<std::int64_t> layers = list_of(pattern);
     const auto first = std::ranges::find(layers, 1);
@@ -291,7 +291,8 @@ class SizesReader {
     return first - layers.begin();
   }
 
-  // Python's lists of 0 and 1, which are added and multiplied. Empty: it is none.
+  // Reads Python's lists of 0 and 1, which may be added and multiplied. Returns an empty list for other
+  // texts.
   [[nodiscard]] std::vector<std::int64_t> list_of(std::string_view text) const {
     std::int64_t every = 0;
     const auto [stopped, error] = std::from_chars(text.data(), text.data() + text.size(), every);
@@ -369,7 +370,7 @@ class SizesReader {
                              sizes_.experts->shared_ffn, sizes_.experts->ffn));
   }
 
-  // The zoo's networks come whole: what a run combines otherwise is told.
+  // The zoo has whole networks only. What a run combines otherwise is listed in `left_out`.
   void read_what_the_zoo_fixes() {
     DecoderSizes& s = sizes_;
     constexpr double kUsualDropout = 0.1;
@@ -414,7 +415,7 @@ class SizesReader {
     if (s.latent) s.biases = DecoderSizes::Biases::None;
   }
 
-  // As in BLOOM, whose embedding has a norm.
+  // The zoo has ALiBi only as in BLOOM, whose embedding has a norm.
   void fix_alibi() {
     DecoderSizes& s = sizes_;
     if (s.experts || s.kv_heads != s.heads)

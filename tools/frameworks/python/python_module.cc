@@ -25,7 +25,7 @@ PythonReference number_of(const PythonNode& node) {
   return python_number(number, node.text.find_first_of(".eE") == std::string::npos, node.line);
 }
 
-// As a program would write it.
+// Writes an expression as a program would.
 std::string text_of(const PythonNode& node) {
   const auto part = [&](std::size_t i) { return text_of(node.parts[i]); };
   std::string list;
@@ -57,7 +57,7 @@ std::string text_of(const PythonNode& node) {
   }
 }
 
-// Objects that hold each other would be no configuration.
+// Returns whether a value holds another one at any depth. Objects that hold each other are no configuration.
 bool reaches(const PythonValue& from, const PythonValue* to, int depth = 0) {
   constexpr int kDeepest = 30;
   if (&from == to || depth > kDeepest) return true;
@@ -67,7 +67,7 @@ bool reaches(const PythonValue& from, const PythonValue* to, int depth = 0) {
   return std::ranges::any_of(from.fields, [&](const auto& f) { return reaches(*f.second, to, depth + 1); });
 }
 
-// "a.b.c" of an expression that is nothing but names.
+// Returns "a.b.c" for an expression of nothing but names, "" for others.
 std::string dotted(const PythonNode& node) {
   if (node.kind == NodeKind::Name) return node.text;
   if (node.kind != NodeKind::Field) return "";
@@ -179,7 +179,8 @@ void PythonModule::run_condition(const PythonNode& statement, Names& names) {
   if (statement.parts.size() > 2) run(statement.parts[2], names);
 }
 
-// Over a list as often as it has items; over anything else once, for all that may be in it.
+// A loop over a list is followed once for each item; a loop over an unknown object once, for all that it may
+// hold.
 void PythonModule::run_loop(const PythonNode& statement, Names& names) {
   const PythonReference over = evaluate(statement.parts[1], names);
   if (over->kind == Value::Kind::List) {
@@ -315,7 +316,7 @@ PythonReference PythonModule::call(const PythonNode& node, Names& names) {
       return changed;
     }
   }
-  // A method of an object is a part of it, by what it is given.
+  // A method call on an object gives its field of that name, whose own fields 0, 1, … are the arguments.
   std::string known = written;
   if (callee.kind == NodeKind::Field) {
     const PythonReference owner = evaluate(callee.parts[0], names);
@@ -345,7 +346,7 @@ PythonReference PythonModule::copy(const PythonReference& object, std::size_t li
   return changed;
 }
 
-// put(object, "path.of.a.field", value), as exports of pipesim set a field.
+// Follows put(object, "path.of.a.field", value), with which exports of pipesim set a field.
 PythonReference PythonModule::put(const std::vector<PythonReference>& arguments, std::size_t line) {
   const bool plain = arguments.size() == 3 && arguments[0]->kind == Value::Kind::Object &&
                      arguments[1]->kind == Value::Kind::Text;

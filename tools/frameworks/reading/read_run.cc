@@ -22,7 +22,7 @@ bool is_configuration(const std::string& file) {
          file.ends_with(".json");
 }
 
-// Files that no reader takes: what they are.
+// Refuses files that no reader takes, and says what they are.
 void refuse_others(std::string_view text, const std::string& file) {
   if (!is_configuration(file)) return;
   if (const std::string tool = tool_of_configuration(text, file); !tool.empty())
@@ -53,7 +53,7 @@ FrameworkRun read_any(const std::string& path, const std::string& text, const st
     return megatron_run(MegatronFile::parse(text, file, machine), machine.devices);
   } catch (const InputError&) {
     if (is_configuration(file)) throw;
-    // As the script of an export, which is given the program.
+    // The script of an export, for example, gets the program as an argument.
     const bool given_program =
         text.find("--deepspeed_config") != std::string::npos && text.find(".py") == std::string::npos;
     if (given_program)
@@ -75,7 +75,7 @@ FrameworkRun read_framework_run(const std::string& path, std::int64_t devices, s
   try {
     return read_any(path, text, file, {devices, of_a_host});
   } catch (const InputError& error) {
-    // What the zoo says of a model names no file.
+    // Errors of the zoo about a model name no file, so it is added.
     const std::string message = error.what();
     if (!message.starts_with("model \"")) throw;
     throw InputError(file + ": " + message);

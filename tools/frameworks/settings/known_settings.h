@@ -25,8 +25,8 @@ struct KnownSettings {
   std::string_view unless = {};  ///< a value that asks for nothing, beside none, false, 0 and an empty list
 };
 
-/// Tells in `left_out` what is not modelled, and what is in no row: "PATH: …". InputError for what is
-/// refused. `owner`: whose settings they are, for messages.
+/// Adds "PATH: …" to `left_out` for settings that are not modelled, and for those in no row. InputError for
+/// those that are refused. `owner`: whose settings they are, for messages.
 void tell_settings(const Settings& settings, std::span<const KnownSettings> known, std::string_view owner,
                    std::vector<std::string>& left_out);
 

@@ -26,7 +26,7 @@ struct Setting {
   std::string text = {};
   std::vector<Setting> items = {};
 
-  /// As a file would say it: 8, "all", [1, 2].
+  /// Returns the value as a file would write it: 8, "all", [1, 2].
   [[nodiscard]] std::string str() const;
 };
 
@@ -40,7 +40,7 @@ class Settings {
   [[nodiscard]] const std::vector<Setting>& all() const { return all_; }
   [[nodiscard]] const std::string& source() const { return source_; }
 
-  /// nullptr: it is not set, or set to nothing.
+  /// Returns the setting of a path; nullptr: it is not set, or set to nothing.
   [[nodiscard]] const Setting* find(std::string_view path) const;
   [[nodiscard]] bool given(std::string_view path) const { return find(path) != nullptr; }
   /// InputError `FILE:LINE: PATH: found …, allowed: …` when the value is of another kind.
@@ -49,9 +49,9 @@ class Settings {
   /// A whole number up to 2^40, which is what tokens of an iteration need.
   [[nodiscard]] std::optional<std::int64_t> count(std::string_view path, std::int64_t least = 1) const;
   [[nodiscard]] std::optional<double> real(std::string_view path) const;
-  /// The same; InputError `FILE: PATH is missing` without it.
+  /// Returns count() of a path that must be set; InputError `FILE: PATH is missing` otherwise.
   [[nodiscard]] std::int64_t required(std::string_view path) const;
-  /// One of the words, or `otherwise` where it is not set.
+  /// Returns one of the allowed words, or `otherwise` where the path is not set.
   [[nodiscard]] std::string word(std::string_view path, std::string_view otherwise,
                                  std::initializer_list<std::string_view> allowed) const;
   [[nodiscard]] std::vector<std::string> texts(std::string_view path) const;

@@ -20,7 +20,7 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-// Up to a comment; quotes may hold its sign.
+// Returns the line up to a comment. A # within quotes begins none.
 std::string_view without_comment(std::string_view line) {
   char quote = '\0';
   for (std::size_t i = 0; i < line.size(); ++i) {
@@ -82,7 +82,7 @@ class YamlReader {
 
   void read_line(std::string_view raw) {
     const std::size_t indent = std::min(raw.find_first_not_of(' '), raw.size());
-    // The further lines of a text are its own.
+    // Further lines of a text of several lines are skipped.
     if (in_text_ && (trimmed(raw).empty() || indent > text_indent_)) return;
     in_text_ = false;
     const std::string_view line = trimmed(without_comment(raw));
@@ -101,7 +101,7 @@ class YamlReader {
     const std::size_t key = end_of_key(rest);
     if (item && key == std::string_view::npos) return add_item(rest);
     if (key == std::string_view::npos) {
-      // A value that goes on.
+      // The line continues the value before it.
       if (!open_.empty()) return;
       throw InputError(
           fmt::format("{}:{}: found \"{}\", allowed: a key with a colon", settings_.source(), line_, rest));
@@ -168,7 +168,7 @@ class YamlReader {
     return digit && error == std::errc() && stopped == end;
   }
 
-  // Of "a, [b, c]".
+  // Returns the items of "a, [b, c]": "a" and "[b, c]".
   static std::vector<std::string_view> items_of(std::string_view inside) {
     std::vector<std::string_view> items;
     int open = 0;

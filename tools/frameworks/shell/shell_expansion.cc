@@ -31,7 +31,7 @@ std::size_t end_of_matching_set(std::string_view pattern, char c) {
   return matches != others ? at + 1 : 0;
 }
 
-// Its beginning or end without the shortest or longest part that matches.
+// Returns the value without the shortest or longest part that matches at its beginning or end.
 ShellText without_match(const ShellText& value, std::string_view pattern, bool front, bool longest) {
   const std::string_view text = value.str();
   for (std::size_t i = 0; i <= text.size(); ++i) {
@@ -77,7 +77,7 @@ ShellText with_letters(const ShellText& value, bool upper, bool all) {
   return result;
 }
 
-// Within quotes, double quotes of ${X:-"y"} still go.
+// Removes double quotes, as ${X:-"y"} loses them even within quotes.
 ShellText without_quotes(const ShellText& text) {
   ShellText result;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -304,7 +304,7 @@ bool ShellRun::expand_default(const Found& found, const std::string& name, const
 
 // What % # / : ^ and , make of a value.
 std::optional<ShellText> ShellRun::changed(const ShellText& value, const ShellText& change) {
-  // All parts are tried, so of long texts it is not known.
+  // All parts of the text are tried, so a long text is taken as not known.
   constexpr std::size_t kLongest = 1000;
   if (value.size() > kLongest) return std::nullopt;
   const std::string& text = change.str();

@@ -230,7 +230,7 @@ std::optional<std::int64_t> ShellRun::counted_devices(const ShellNode& pipe) con
   return std::nullopt;
 }
 
-// Whether a condition holds. One that is not known does not, which is told where it matters.
+// Returns whether a condition holds. An unknown one is taken as false, which is noted where it matters.
 bool ShellRun::holds(const ShellList& condition, const std::vector<const ShellList*>& bodies,
                      ShellPlace place) {
   std::set<std::string> outer = std::exchange(unset_, {});
@@ -510,7 +510,7 @@ std::optional<ShellRun::Flow> ShellRun::run_builtin(const ShellNode& node,
   if (name == "continue") return Flow::Continue;
   if (name == "return") return Flow::Return;
   if (name == "exit") {
-    // A run that stops with an error is not the one to read.
+    // An exit with an error is passed over: a run that stops there is not the one to read.
     const bool stops = words.size() == 1 || words[1].str() == "0";
     return stops ? Flow::Exit : Flow::Next;
   }

@@ -28,7 +28,8 @@ std::string function_of_path(const std::string& path) {
   return at == std::string::npos ? "" : path.substr(at + kPython.size());
 }
 
-// In the folder of a file, or in those above it. A variable that nothing sets stands for a folder.
+// Looks for a file in the folder of another one, and in those above. A leading variable that nothing sets
+// stands for a folder.
 std::optional<std::string> path_beside(const std::string& file, std::string name) {
   if (name.starts_with('$') && name.find('/') != std::string::npos) name.erase(0, name.find('/') + 1);
   if (name.empty() || name.find('$') != std::string::npos) return std::nullopt;
@@ -63,7 +64,7 @@ void read_schedule(TorchtitanFile& file, const std::string& name) {
 
 // --- configurations in Python
 
-// The only one, or the one that is asked for.
+// Returns the function that is asked for, or the only one.
 std::string chosen_function(PythonModule& module, const std::string& asked) {
   std::vector<std::string> functions;
   for (const std::string& name : module.functions()) {
@@ -128,7 +129,7 @@ TorchtitanFile file_of_python(std::string_view text, const std::string& source, 
 
 // --- TOML
 
-// A module that gives the model: what it registers by the model's name.
+// Reads the module that gives the model: what it registers by the model's name.
 void read_custom_import(TorchtitanFile& file) {
   Settings& settings = file.settings;
   const std::string import = settings.text("experimental.custom_import").value_or("");
@@ -184,7 +185,7 @@ bool starts_torchtitan(const std::vector<ShellWord>& command) {
   });
 }
 
-// As the command line writes values.
+// Reads a value as the command line writes it.
 Setting setting_of_word(std::string path, const ShellWord& word, const std::string& value) {
   using Kind = Setting::Kind;
   Setting setting{
@@ -246,7 +247,7 @@ Settings options_of(const std::vector<ShellWord>& command, const std::string& so
   return options;
 }
 
-// The file that a command names, with its options on top.
+// Reads the file that a command names, with the command's options on top.
 TorchtitanFile file_of_command(const std::vector<ShellWord>& command, const std::string& source) {
   const auto program = std::ranges::find_if(command, [](const ShellWord& word) {
     return word.text == "torchtitan.train" || word.text.ends_with("train.py");

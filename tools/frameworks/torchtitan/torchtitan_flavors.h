@@ -16,7 +16,7 @@ struct TorchtitanFlavor {
   std::string_view what;            ///< what is taken otherwise, or why there is none
 };
 
-/// InputError in the words of `fail` (settings.fail()) where torchtitan has no such model, or the zoo none.
+/// Returns the flavor that settings name; InputError by settings.fail() where torchtitan or the zoo has none.
 const TorchtitanFlavor& torchtitan_flavor(const Settings& settings, std::string_view main_module);
 
 /// Whether torchtitan has models of this name, such as "llama3".

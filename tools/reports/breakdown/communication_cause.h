@@ -26,10 +26,10 @@ std::string_view name_of(CommunicationCause cause);  ///< "tensor", "sequence", 
 template <class T>
 using ByCause = std::array<T, kCommunicationCauses>;
 
-/// Which devices have the same part of the sequence where tensor parallelism divides something else: what has
-/// heads, features or words. A finer division there is of context parallelism; one of norms and residuals
-/// alone is of sequence parallelism. Attention that exchanges heads for the sequence, and experts, do not
-/// count.
+/// Which devices have the same part of the sequence in operators with heads, features or words, where tensor
+/// parallelism divides these. A division of the sequence there is context parallelism; one of norms and
+/// residuals alone is sequence parallelism. Attention that exchanges heads for the sequence, and experts, do
+/// not count.
 class ContextParts {
  public:
   ContextParts(const PlanContents& contents, const BoundStrategy& strategy, const ModelAxes& axes);
@@ -61,9 +61,9 @@ CommunicationCause cause_of_statistic(OperatorId op, std::span<const DeviceId> g
 /// By task, the devices that communicate in it; empty for other tasks.
 using DeviceGroups = std::vector<std::span<const DeviceId>>;
 
-/// By task of the labelled task graph that the evaluator has of the strategy; of tasks that do not
-/// communicate it means nothing. `groups`: the real ones, see groups_of_tasks(). All tasks for which one
-/// stands have its cause.
+/// Returns the cause by task of the labelled task graph that the evaluator has of the strategy. It means
+/// nothing for tasks that do not communicate. `groups`: the real ones, see groups_of_tasks(). A task that
+/// stands for others gives all of them its cause.
 std::vector<CommunicationCause> causes_of_tasks(Evaluator& evaluator, const BoundStrategy& strategy,
                                                 const DeviceGroups& groups, const ModelAxes& axes);
 

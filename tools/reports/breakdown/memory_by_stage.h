@@ -21,8 +21,8 @@ struct StageMemory {
 };
 
 /// The fullest device (largest peak, the first of several) of each stage, in the order of stages; stages with
-/// the same one are told together. Without a pipeline all operators are of stage 0. A device counts with all
-/// that it holds, of its other stages too. `peaks`: by device.
+/// the same device are reported together. Without a pipeline all operators are of stage 0. A device counts
+/// with all that it holds, of its other stages too. `peaks`: by device.
 std::vector<StageMemory> memory_by_stage(const BoundStrategy& strategy,
                                          const std::optional<Pipeline>& pipeline,
                                          const std::vector<DeviceMemory>& peaks);

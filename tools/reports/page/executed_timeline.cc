@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::string_view kTraceOfExecute = "what \"pipesim execute … --trace FILE\" writes";
 
-// A thread of the trace: of one device.
+// A thread of the trace, which belongs to one device.
 struct ExecutedTrack {
   std::string device;
   bool measured = false;
@@ -94,7 +94,7 @@ class ExecutedTrace {
     return event.at(key).integer(0, std::int64_t{1} << 53);
   }
 
-  // Others than those of an execution have no device.
+  // Tracks that are not those of an execution get no device.
   void add_track(const std::string& process) {
     constexpr std::string_view kPredicted = " predicted", kMeasured = " measured";
     const bool measured = process.ends_with(kMeasured);
@@ -129,8 +129,8 @@ class ExecutedTrace {
   std::map<std::string, std::int32_t> numbers_;
 };
 
-// Devices in the order of the trace; of each its compute, then transfers, predicted before measured. What
-// runs at once on one track gets rows of its own.
+// Returns rows in the order of the trace's devices: for each its compute, then its transfers, predicted
+// before measured. Tasks that run at once on one track get rows of their own.
 TimelineRows executed_rows(const ExecutedTrace& trace) {
   std::map<std::string, std::size_t> place;
   for (const ExecutedTrack& t : trace.tracks) place.try_emplace(t.device, place.size());
@@ -188,7 +188,7 @@ void pair_up(const ExecutedTrace& trace, TimelineRows& rows) {
   }
 }
 
-// What tasks of one name take on all devices together, those that differ most first.
+// Adds up what tasks of one name take on all devices together.
 void add_pairs(const ExecutedTrace& trace, MeasuredPage& page) {
   constexpr double kPerSecond = 1e9;
   std::map<std::pair<bool, std::int32_t>, MeasuredPair> sums;  // by whether they move, and name

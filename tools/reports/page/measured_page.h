@@ -30,12 +30,12 @@ struct MeasuredPage {
   std::optional<TimelineRows> timeline;  ///< of one iteration: predicted and measured
 };
 
-/// Of `execute --json`, or of `compare --execute --json`. InputError with file and JSON pointer, also where
-/// nothing was measured.
+/// Makes a page from the JSON of `execute --json` or `compare --execute --json`. InputError with file and
+/// JSON pointer, also where nothing was measured.
 MeasuredPage measured_page_of(const JsonValue& root);
 
-/// What `executed_timeline.h` needs, too: the facts of the first iteration, lists with what differs most
-/// first, and a table of a list.
+/// These also serve executed_timeline.h. They add the facts of the first iteration, sort a list so that what
+/// differs most comes first, and make a table of a list.
 void add_iteration_facts(MeasuredPage& page);
 void sort_by_difference(std::vector<MeasuredPair>& pairs);
 PageTable measured_pairs_table(const std::string& title, const std::vector<MeasuredPair>& pairs);

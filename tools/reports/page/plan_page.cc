@@ -157,7 +157,8 @@ PageTable page_links_table(const SimulatedPart& part, const Topology& topology) 
   return table;
 }
 
-// Of devices that were simulated: enough steps for a wide screen, fewer where devices are many.
+// Returns the most steps that a simulated device's memory is drawn with: enough for a wide screen, and fewer
+// where there are many devices.
 std::size_t steps_of_memory(const SimulatedPart& part) {
   constexpr std::size_t kAll = 60'000, kMost = 3'000, kLeast = 200;
   const std::vector<std::int64_t> alike = part.devices_alike();

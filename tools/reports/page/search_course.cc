@@ -28,7 +28,7 @@ class LogReader {
       ++number_;
       if (!line.empty() && line.back() == '\r') line.pop_back();
       if (number_ == 1 || line.empty()) continue;
-      // A search that goes on may be in the middle of a row.
+      // A search that still runs may be in the middle of writing a row.
       if (lines.eof() && (text_.empty() || text_.back() != '\n')) break;
       list.push_back(moment(line));
       if (list.size() > 1 && list.back().seconds < list[list.size() - 2].seconds)
@@ -107,7 +107,7 @@ void read_baselines(const JsonValue& baselines, SearchCourse& course) {
   }
 }
 
-// Of an algorithm that found nothing it is null.
+// The member "fits" is null for an algorithm that found nothing.
 std::string fits_text(const JsonValue& row) {
   const auto fits = row.find("fits");
   if (!fits || fits->kind() == "null") return "";

@@ -41,12 +41,12 @@ struct SearchCourse {
   std::vector<std::pair<std::string, double>> baselines;  ///< names and seconds
 };
 
-/// Of `search --search-log`. InputError with file and line.
+/// Reads the log of `search --search-log`. InputError with file and line.
 SearchCourse search_course_of_log(std::string_view text, const std::string& file);
 /// Whether this is what `search --json` prints.
 bool is_search_result(const JsonValue& root);
-/// Of `search --json`: the course of a search, what each algorithm found, or the best recipes, whichever it
-/// tells. InputError with file and JSON pointer.
+/// Reads the output of `search --json`: the course of a search, what each algorithm found, or the best
+/// recipes, whichever it has. InputError with file and JSON pointer.
 SearchCourse search_course_of_json(const JsonValue& root);
 
 /// An element of "parts" in docs/reports.md, of kind "search".

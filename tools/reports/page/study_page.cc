@@ -79,7 +79,7 @@ PageTable points_table(const StudyPage& page) {
   const auto any = [&](const auto& has) {
     return std::ranges::any_of(page.points, [&](const DrawnStudyPoint& p) { return has(p); });
   };
-  // Of language models tokens tell more than samples.
+  // For language models, tokens tell more than samples.
   const bool of_tokens = any([](const auto&p) { return p.result.tokens_per_s.has_value(); }),
              scales = any([](const auto&p) { return p.scaling.has_value(); }),
              has_mfu = any([](const auto&p) { return p.result.mfu.has_value(); }),

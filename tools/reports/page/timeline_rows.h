@@ -11,7 +11,7 @@
 
 namespace pipesim {
 
-/// Of an execution, which of its two timelines.
+/// Which of the two timelines of an execution a row belongs to; other plans have only one.
 enum class RowSource : std::uint8_t { Only, Predicted, Measured };
 
 /// A row of a drawn timeline: what one lane does.
@@ -65,8 +65,8 @@ struct TimelineRows {
   SteadyState steady;          ///< parts that come again
 };
 
-/// Of the strategy that the evaluator simulated last with labels (Evaluator::part()). Rows without a task are
-/// left out. `critical`: the critical path of the same timeline.
+/// Returns the rows of the strategy that the evaluator simulated last with labels (Evaluator::part()). Rows
+/// without a task are left out. `critical`: the critical path of the same timeline.
 TimelineRows timeline_rows(Evaluator& evaluator, const BoundStrategy& strategy, const CriticalPath& critical);
 
 /// The number of tasks that a simulation of all devices and microbatches would have.

@@ -42,10 +42,10 @@ struct GroupTimes {
   Seconds recorded, waited;  ///< sum over calls and ranks: kernels' times, and what of it was waiting
 };
 
-/// The α and β of process groups. Of several traces, each a rank's, the n-th call in a group is one
-/// collective: it takes as long as on the member that arrived last, whose kernel is the shortest, so clocks
-/// need not agree. Where ranks recorded different numbers or sizes of calls, only those that agree count. Of
-/// one trace, a size takes the least time of its calls, since any may have waited.
+/// Returns the α and β of process groups. In several traces, each of one rank, the n-th call in a group is
+/// one collective: it takes as long as on the member that arrived last, whose kernel is the shortest, so
+/// clocks need not agree. Where ranks recorded different numbers or sizes of calls, only calls that agree
+/// count. In a single trace, a size takes the least time of its calls, since any of them may have waited.
 std::vector<GroupTimes> collective_times(std::span<const MeasuredTrace> traces);
 
 /// "allreduce", "_allgather_base", "reduce_scatter_tensor_coalesced" and the like; nothing for other names.

@@ -25,8 +25,8 @@ inline constexpr Nanoseconds launch_latency = 10'000;
 
 StepTimes step_times(const MeasuredTrace& trace, const TracedStep& step);
 
-/// Seconds from one launch of a thread to its next, where the device was idle before the latter and waited
-/// for it: what the host takes to launch work, as long as nothing holds it up. One for each such launch.
+/// Returns the seconds from one launch of a thread to its next, for each launch that the idle device waited
+/// for: what the host takes to launch work, as long as nothing holds it up.
 std::vector<double> host_times(const MeasuredTrace& trace, const TracedDevice& device);
 
 /// Calls that gave the device work.

@@ -21,10 +21,11 @@ struct OperatorTime {
   Seconds total;   ///< of all calls
 };
 
-/// Of one device, the longest in total first. Collectives are left out: see collective_times.h.
+/// Returns the times of one device, the longest in total first. Collectives are left out: see
+/// collective_times.h.
 std::vector<OperatorTime> operator_times(const MeasuredTrace& trace, const TracedDevice& device);
 
-/// Time on the device by class, in a step.
+/// Returns the time on the device by class of work, in a step.
 std::vector<Seconds> class_times(const MeasuredTrace& trace, const TracedStep& step);
 
 }  // namespace pipesim

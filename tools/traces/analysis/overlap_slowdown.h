@@ -16,11 +16,13 @@ struct OverlapSlowdown {
   [[nodiscard]] double times() const { return time_beside / time_alone; }
 };
 
-/// Of one device, those that took most time beside communication first. A kernel is beside communication when
-/// collectives run for at least half of its time, and alone when none runs meanwhile; others are left out.
+/// Returns the kernels of one device, those that took most time beside communication first. A kernel is
+/// beside communication when collectives run for at least half of its time, and alone when none runs
+/// meanwhile; other kernels are left out.
 std::vector<OverlapSlowdown> overlap_slowdowns(const MeasuredTrace& trace, const TracedDevice& device);
 
-/// Time of all kernels beside communication by what they would have taken alone; 1 when there are none.
+/// Returns the time of all kernels beside communication, divided by what they would have taken alone; 1 when
+/// there are none.
 double mean_slowdown(const std::vector<OverlapSlowdown>& kernels);
 
 }  // namespace pipesim

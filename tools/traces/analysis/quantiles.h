@@ -5,7 +5,7 @@
 
 namespace pipesim {
 
-/// Of times: median and quartiles, interpolated between neighbours. All 0 without times.
+/// The median and quartiles of times, interpolated between neighbours. All are 0 without times.
 struct Quantiles {
   std::size_t count = 0;
   double low = 0, median = 0, high = 0;
@@ -13,7 +13,7 @@ struct Quantiles {
 };
 Quantiles quantiles_of(std::vector<double> values);
 
-/// Mean of values with weights, and how far they are from it. `effective`: as many equal weights tell as
+/// The mean of weighted values and their deviation from it. `effective`: so many equal weights would tell as
 /// much.
 struct WeightedMean {
   double mean = 0, deviation = 0, effective = 0;

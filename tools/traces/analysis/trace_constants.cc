@@ -18,7 +18,8 @@ namespace {
 constexpr Seconds kShortRun{0.5};
 constexpr double kPastCaches = 200e6;  // bytes: several times the caches of the GPUs of today
 
-// Logarithms of predicted time by measured time, of one constant.
+// Logarithms of predicted by measured time for one constant. For a factor on time, add() gets the measured
+// time first.
 struct Evidence {
   std::vector<double> logs, weights;  // weights: seconds
   void add(double predicted, double measured, double weight) {
@@ -29,7 +30,7 @@ struct Evidence {
   [[nodiscard]] bool empty() const { return logs.empty(); }
 };
 
-// The mean, held by the prior.
+// Returns the mean of the evidence, which the prior pulls towards a factor of 1.
 TracedConstant estimate(Constant constant, const Evidence& evidence, std::string words) {
   const WeightedMean mean = weighted_mean(evidence.logs, evidence.weights);
   const double prior = prior_deviation(constant.kind);
@@ -97,7 +98,7 @@ class ConstantsOfTrace {
     }
   }
 
-  // Kernels that a profiler times begin when they are launched.
+  // A profiler times kernels without the overhead of their launch.
   [[nodiscard]] double seconds_of(const KernelWork& kernel, DataType type) const {
     return (analytic_time_of_separate(kernel, type, kind_, runtime_.flash_attention) - kind_.launch_overhead)
         .value;
@@ -123,17 +124,17 @@ class ConstantsOfTrace {
                                           shapes == 1 ? "shape" : "shapes", percent(used / kernels.value))));
   }
 
-  // Of the typical step. More time than predicted is a factor above 1.
+  // Adds the factors of the host and of the update. More time than predicted is a factor above 1.
   void add_predicted(const PredictedShares& predicted) {
     const DeviceAnalysis& of = analysis_.devices.front();
     const StepTimes& step = of.steps[of.typical_step()];
-    // A few late launches are steps that begin, or the profiler itself.
+    // A few late launches may come from steps that begin, or from the profiler itself.
     constexpr std::size_t least_waits = 20;
     if (of.host.count >= least_waits && predicted.host.value > 0 && runtime_.has_host()) {
       const double measured = of.host.median * static_cast<double>(step.launches);
       Constant host{ConstantKind::Host, runtime_.name.substr(0, runtime_.name.find(':')),
                     std::log(measured / predicted.host.value)};
-      // The median's deviation, from quartiles as of normal logarithms.
+      // The median's deviation follows from the quartiles, as if logarithms were normally distributed.
       const double spread = std::log(of.host.high / std::max(1e-9, of.host.low)) / 1.349;
       const double deviation =
           std::max(0.005, 1.2533 * spread / std::sqrt(static_cast<double>(of.host.count)));
@@ -220,7 +221,7 @@ class ConstantsOfTrace {
     return result;
   }
 
-  // Of what the factors leave, over shapes.
+  // Returns the spread, over shapes, of what the factors leave unexplained.
   [[nodiscard]] double spread_after_factors() const {
     double squares = 0, sum = 0;
     const auto add = [&](const Evidence& evidence, ConstantKind kind) {

@@ -25,7 +25,7 @@ std::string lower_case(std::string_view text) {
   return lower;
 }
 
-// "aten::addmm" is "addmm", and stays what it is inside other words: "aten::comm" is no product.
+// Compares the whole name behind "aten::", so that "aten::comm" is no product, although it contains "mm".
 bool is_operator(std::string_view name, std::initializer_list<std::string_view> allowed) {
   const std::size_t colon = name.rfind("::");
   const std::string_view bare = colon == name.npos ? name : name.substr(colon + 2);
@@ -85,7 +85,7 @@ std::optional<TracedTensor> tensor_at(const TracedCall& call, std::size_t positi
   return TracedTensor{input.shapes.data(), *type};
 }
 
-// rows × inner by inner × columns, behind `batch` leading dims.
+// Returns the work of rows × inner by inner × columns, behind so many leading dims of a batch.
 TracedWork product_work(const std::optional<TracedTensor>& a, const std::optional<TracedTensor>& b,
                         std::size_t leading) {
   if (!a || !b || a->rank() != leading + 2 || b->rank() != leading + 2) return {};
@@ -192,7 +192,7 @@ TracedWork memory_work(const MemoryForm& form, const TracedCall& call) {
   const auto first = tensor_at(call, 0), second = tensor_at(call, 1);
   if (!first) return {};
   TracedWork work{{}, first->type, 0, (form.passes[0] + form.result) * first->bytes()};
-  // One that is smaller is repeated; a result of another size is not known.
+  // A smaller second tensor is repeated; with a larger one, the size of the result is not known.
   if (form.passes[1] > 0) {
     if (second && elements_of(*second->shape) > elements_of(*first->shape)) return {{}, first->type, 0, 0};
     if (second) work.bytes += form.passes[1] * second->bytes();

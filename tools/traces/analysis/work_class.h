@@ -28,9 +28,9 @@ enum class WorkClass : std::uint8_t {
 inline constexpr std::size_t num_work_classes = 11;
 std::string_view name_of(WorkClass kind);  ///< "products", …, "other kernels"
 
-/// The class of an activity: of a collective by what it says of itself or its kernel's name; else by the name
-/// of its operator, then of those that call it; without an operator by the kernel's name. Copies as large as
-/// what a loss reads are the loss's.
+/// Returns the class of an activity. A collective is known by what it says of itself or by its kernel's name;
+/// other work by the name of its operator, then of the operators that call it; without an operator, by the
+/// kernel's name. Copies as large as what a loss reads belong to the loss.
 WorkClass class_of(const MeasuredTrace& trace, const DeviceActivity& activity);
 
 /// Work that an operator's inputs tell.

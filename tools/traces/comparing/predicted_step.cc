@@ -66,7 +66,8 @@ class PredictedWork {
     if (evaluator_.costs().runtime().separate_kernels) {
       if (!kernel.matrix || !evaluator_.costs().runtime().products_sum_gradients)
         time = take(WorkClass::GradientSums, kernel.gradient_bytes + kernel.sum_bytes, time);
-      // An activation that is part of the product's operator; of its weight, the sum of the bias's gradient.
+      // Here the bytes apart are those of an activation that is part of the product's operator, or, in the
+      // pass for the weight, of the sum of the bias's gradient.
       const bool activation = kind == WorkClass::Products && pass != Pass::BackwardWeight;
       if (alone) {
         time = take(activation ? WorkClass::Activations : WorkClass::Other, kernel.bytes_apart, time);
@@ -82,7 +83,7 @@ class PredictedWork {
     count(kind, time);
   }
 
-  // Counts the time of so many bytes, and returns what is left of the task's.
+  // Counts the time of so many bytes, and returns what is left of the task's time.
   Seconds take(WorkClass kind, double bytes, Seconds of) {
     if (bytes <= 0) return of;
     const Seconds time =
@@ -97,7 +98,7 @@ class PredictedWork {
     ++of.calls;
   }
 
-  // Of the shard that the device holds.
+  // Returns the ranges of the shard that the device holds; nothing where it holds none.
   [[nodiscard]] std::optional<std::vector<Range>> ranges_of(const TaskLabel& label) const {
     const ParallelConfig& config = plan_.strategy[label.op.index()];
     const auto shard = std::ranges::find(config.devices, device_);

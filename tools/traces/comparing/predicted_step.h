@@ -35,12 +35,14 @@ struct StepWork {
 
 /// The iteration that the evaluator evaluated last, with labels, on one device. Kernels that a framework
 /// launches apart from a product or from attention (casts, sums of biases' gradients, gradients added to a
-/// sum) are taken out of it: gradients as gradient sums, the others as other kernels.
+/// sum) are counted apart from it: gradients as gradient sums, activations as such, the others as other
+/// kernels.
 StepWork predicted_work(Evaluator& evaluator, const Plan& plan, DeviceId device);
 /// What the predicted step says of host and update, for constants.
 PredictedShares predicted_shares(Evaluator& evaluator, DeviceId device);
 
-/// The same of a measured step. Times of a class are those of its kernels, of beside each other, too.
+/// Returns the work of a measured step. The time of a class sums its kernels, also where they run side by
+/// side.
 StepWork measured_work(const MeasuredTrace& trace, const TracedStep& step, const StepTimes& times);
 
 }  // namespace pipesim

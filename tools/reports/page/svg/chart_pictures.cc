@@ -116,7 +116,7 @@ void name_points(SvgPicture& picture, const std::vector<SvgPicture::Point>& poin
   }
 }
 
-// "" of less than two points.
+// Draws points of time and amount with their front; "" for fewer than two points.
 std::string front_svg(const std::string& title, std::vector<Rated> points, const std::string& amount,
                       const TextOfValue& amount_text) {
   if (points.size() < 2) return "";
@@ -188,7 +188,7 @@ std::vector<NamedPicture> pictures_of(const SearchCourse& course) {
 
 namespace {
 
-// Others than those of activities that are predicted and measured.
+// The colors of predicted and of measured bars.
 constexpr std::string_view kPredictedColor = "#8c8c8c", kMeasuredColor = "#882255";
 
 std::string bars_svg(const std::string& title, const std::vector<MeasuredPair>& pairs) {
