@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <initializer_list>
 #include <map>
+#include <optional>
+#include <sstream>
+#include <string_view>
 
 namespace pipesim {
 namespace {
@@ -16,7 +19,51 @@ bool contains_any(const std::string& text, std::initializer_list<const char*> wo
                      [&](const char* word) { return text.find(word) != std::string::npos; });
 }
 
+// The text of a comment that has the line for itself; nothing where the line is another one.
+std::optional<std::string_view> comment_on(std::string_view line) {
+  line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
+  if (!line.starts_with("//")) return std::nullopt;
+  line.remove_prefix(std::min(line.find_first_not_of('/'), line.size()));
+  if (line.starts_with("<")) line.remove_prefix(1);
+  if (line.starts_with(" ")) line.remove_prefix(1);
+  return line;
+}
+
+bool begins_with_any(std::string_view text, std::initializer_list<std::string_view> words) {
+  return std::any_of(words.begin(), words.end(),
+                     [&](std::string_view word) { return text.starts_with(word); });
+}
+
+bool is_lower(char c) { return c >= 'a' && c <= 'z'; }
+
+// "by operator, the first": no sentence and no formula begins so.
+bool begins_with_lower_words(std::string_view text) {
+  const auto end = std::find_if_not(text.begin(), text.end(), is_lower);
+  const auto word = static_cast<std::size_t>(end - text.begin());
+  const bool two_words = word > 0 && word + 1 < text.size() && text[word] == ' ' && is_lower(text[word + 1]);
+  return two_words && text.find('=') == std::string_view::npos &&
+         !contains_any(std::string(text), {"·", "∏", "Σ"});
+}
+
 }  // namespace
+
+std::vector<std::string> comments_without_subject(const SourceFile& file) {
+  std::vector<std::string> broken;
+  bool goes_on = false;
+  std::size_t number = 0;
+  std::istringstream lines(file.text);
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    const std::optional<std::string_view> text = comment_on(line);
+    const bool first = text && !goes_on;
+    goes_on = text.has_value();
+    if (!text) continue;
+    if (begins_with_any(*text, {"Of ", "Or ", "But "}) ||
+        (first && (begins_with_any(*text, {"As "}) || begins_with_lower_words(*text))))
+      broken.push_back(fmt::format("{}:{}: \"{}\" does not begin as a sentence", file.path, number, *text));
+  }
+  return broken;
+}
 
 std::vector<std::string> broken_file_rules(const SourceFile& file) {
   std::vector<std::string> broken;

@@ -13,6 +13,11 @@ namespace pipesim {
 /// returns.
 std::vector<std::string> broken_file_rules(const SourceFile& file);
 
+/// Comments of a C++ file, on lines of their own, that do not begin as a sentence, as `PATH:LINE: REASON`: no
+/// line begins with "Of", "Or" or "But"; the first line of a comment does not begin with "As" or with two
+/// words in lower case, unless it is a formula.
+std::vector<std::string> comments_without_subject(const SourceFile& file);
+
 /// Folders with more than 30 files, as `FOLDER: REASON`.
 std::vector<std::string> crowded_folders(std::span<const SourceFile> files);
 

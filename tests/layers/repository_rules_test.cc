@@ -20,6 +20,11 @@ TEST(RepositoryRules, HoldInTheWholeRepository) {
   for (const SourceFile& file : files) EXPECT_THAT(broken_file_rules(file), IsEmpty()) << file.path;
 }
 
+TEST(RepositoryRules, CommentsBeginAsSentences) {
+  for (const SourceFile& file : source_tree({".h", ".cc", ".cu", ".cuh"}))
+    EXPECT_THAT(comments_without_subject(file), IsEmpty());
+}
+
 TEST(RepositoryRules, EachFolderOfSourcesSaysWhatItIs) {
   std::set<std::string> folders;
   for (const SourceFile& file : source_tree({".cc"})) folders.insert(file.folder());
@@ -55,6 +60,24 @@ TEST(RepositoryRules, CatchTestsThatTestNothing) {
   EXPECT_THAT(broken_file_rules({"tests/sim/a_test.cc", "TEST(A, B) {}\n"}),
               ElementsAre("tests/sim/a_test.cc: tests nothing"));
   EXPECT_THAT(broken_file_rules({"tests/sim/a_test.cc", "TEST(A, B) { EXPECT_TRUE(f()); }\n"}), IsEmpty());
+}
+
+TEST(RepositoryRules, CatchCommentsWithoutSubject) {
+  const auto broken = [](const std::string& text) { return comments_without_subject({"sim/a.h", text}); };
+  EXPECT_THAT(broken("// Tasks end.\n"), IsEmpty());
+  EXPECT_THAT(broken("  /// Of a task.\nint a;\n"),
+              ElementsAre("sim/a.h:1: \"Of a task.\" does not begin as a sentence"));
+  EXPECT_THAT(broken("// Tasks end,\n// Or they don't.\n"),
+              ElementsAre("sim/a.h:2: \"Or they don't.\" does not begin as a sentence"));
+  EXPECT_THAT(broken("int a;\n\n// As simulated.\n"),
+              ElementsAre("sim/a.h:3: \"As simulated.\" does not begin as a sentence"));
+  EXPECT_THAT(broken("// the first one\n"),
+              ElementsAre("sim/a.h:1: \"the first one\" does not begin as a sentence"));
+  EXPECT_THAT(broken("// Tasks begin\n// as soon as they can.\n"), IsEmpty());
+  EXPECT_THAT(broken("// y = f(x)\n"), IsEmpty());
+  EXPECT_THAT(broken("// x times y = z\n"), IsEmpty());
+  EXPECT_THAT(broken("// clang-format off\n"), IsEmpty());
+  EXPECT_THAT(broken("int a;  ///< by operator, or none\n"), IsEmpty());
 }
 
 TEST(RepositoryRules, CatchUntidyText) {
