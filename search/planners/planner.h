@@ -90,7 +90,7 @@ struct PlanRequest {
   SearchObserver* observer = nullptr;                                     ///< of planners that search
   std::function<OperatorGraph(const ModelShape& shape)> with_shape = {};  ///< the model of another shape
   /// Planners that rank recipes use it, see RankingRequest.
-  const Deadline* until_first = nullptr;
+  const Deadline* until_few = nullptr;
   PeerProcesses* peers = nullptr;  ///< that rank the same recipes, see RankingRequest
 
   [[nodiscard]] const Topology& topology() const { return costs.topology(); }

@@ -32,10 +32,10 @@ RankingRequest ranking_request_of(const PlanRequest& request, const RecipeModel&
 // Ranks until the deadline, or until nobody wants it to go on.
 RecipeRanking rank_in_sight(const PlanRequest& request, RankingRequest asked,
                             const ProgressCallback& progress) {
-  std::optional<Deadline> until_first;
-  if (request.until_first != nullptr) {
-    until_first = request.until_first->with_stop(request.observer->interruption());
-    asked.until_first = &*until_first;
+  std::optional<Deadline> until_few;
+  if (request.until_few != nullptr) {
+    until_few = request.until_few->with_stop(request.observer->interruption());
+    asked.until_few = &*until_few;
   }
   const auto tell = told_as_search(progress);
   std::int64_t simulated = 0;

@@ -28,15 +28,17 @@ class RecipeRanker {
   RecipeRanking rank() {
     LikelyRecipes likely(trials_);
     const auto reopen = [&] { likely.take_left([&](const OpenRecipe& c) { open_.add(c); }); };
+    bool is_late = false;
     try {
       likely.search();
       if (trials_.goes_on()) reopen();
       if (trials_.goes_on()) bound_in_time();
       if (trials_.goes_on()) decide_all();
     } catch (const OutOfTime&) {
+      is_late = true;
       // What was found by then is the answer.
     }
-    if (trials_.best() == nullptr && trials_.goes_on() && request_.until_first != nullptr) find_first(likely);
+    if (is_late && !trials_.has_few() && request_.until_few != nullptr) go_on_to_few(likely);
     reopen();
     note_left();
     RecipeRanking& ranking = trials_.ranking();
@@ -54,13 +56,13 @@ class RecipeRanker {
     return bound < trials_.bound_of_interest();
   }
 
-  void find_first(LikelyRecipes& likely) {
-    const KeepTo keep(*request_.until_first);
-    trials_.stop_at_first();
+  void go_on_to_few(LikelyRecipes& likely) {
+    const KeepTo keep(*request_.until_few);
+    trials_.stop_at_few();
     try {
       likely.search();
     } catch (const OutOfTime&) {
-      // No plan was found in this time either.
+      // What was found by now is the answer.
     }
   }
 

@@ -26,9 +26,10 @@ struct RankingRequest {
   std::function<bool(std::int64_t batch)> takes_batch;
   int threads = 1;    ///< that simulate, 4 at most; the answer is the same with any number of them
   double within = 0;  ///< it ends when no recipe can take less than the best, less this share of it
-  /// Where the thread's deadline passes before a plan is found, the ranking goes on for a first one until
-  /// this.
-  const Deadline* until_first = nullptr;
+  /// Where few recipes are simulated when the thread's deadline passes, the ranking goes on until this, or
+  /// until there is a plan and kFewSimulated recipes are simulated.
+  const Deadline* until_few = nullptr;
+  static constexpr std::int64_t kFewSimulated = 4;
   /// Processes that rank the same recipes, and simulate some of them for all; nullptr: none. With peers there
   /// may be no deadline.
   PeerProcesses* peers = nullptr;

@@ -44,8 +44,12 @@ bool RecipeTrials::may_go_on() {
     now.best = best_->evaluation.time;
     now.cost_of_best = cost_of_best_;
   }
-  goes_on_ = go_on_(now) && !(stops_at_first_ && best_ != nullptr);
+  goes_on_ = go_on_(now) && !(stops_at_few_ && has_few());
   return goes_on_;
+}
+
+bool RecipeTrials::has_few() const {
+  return best_ != nullptr && ranking_.simulated() >= RankingRequest::kFewSimulated;
 }
 
 double RecipeTrials::seconds_left() {

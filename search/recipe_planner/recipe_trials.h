@@ -52,8 +52,10 @@ class RecipeTrials {
 
   /// Asks whether the ranking may go on. Throws OutOfTime when the thread's deadline has passed.
   bool may_go_on();
-  /// From now on the ranking ends as soon as there is a plan.
-  void stop_at_first() { stops_at_first_ = true; }
+  /// Whether there is a plan, and RankingRequest::kFewSimulated recipes are simulated.
+  [[nodiscard]] bool has_few() const;
+  /// From now on the ranking ends as soon as has_few() is true.
+  void stop_at_few() { stops_at_few_ = true; }
   /// Whether the last answer was that it may go on.
   [[nodiscard]] bool goes_on() const { return goes_on_; }
   /// Returns the seconds until the thread's deadline; infinity without one.
@@ -111,7 +113,7 @@ class RecipeTrials {
   const RatedRecipe* best_ = nullptr;
   std::size_t best_number_ = 0;
   double cost_of_best_ = 0;
-  bool goes_on_ = true, stops_at_first_ = false;
+  bool goes_on_ = true, stops_at_few_ = false;
 };
 
 }  // namespace pipesim

@@ -268,7 +268,7 @@ int plan_and_report(const PlannerRun& run, SearchTime time, double share, PeerPr
   }
   const bool compares = compares_frameworks(run) && peers == nullptr;
   const Deadline whole = time.search();
-  if (compares) request.until_first = &whole;
+  if (compares) request.until_few = &whole;
   PlannedPipeline planned =
       propose_in_time(request, run, planning_time(time, compares ? kShareBeforeFrameworks : share));
   line.reset();
