@@ -29,7 +29,8 @@ TEST_P(SharedMemoryConformance, Holds) {
   const auto& [members, conformance] = GetParam();
   const std::uint64_t seed = 20240000 + static_cast<std::uint64_t>(members);
   SharedMemory world(members);
-  EXPECT_NO_THROW(with_members(world, members, [&](Communicator& all) { conformance.run(all, seed); }))
+  EXPECT_NO_THROW(with_members(
+      world, members, [&, &conformance = conformance](Communicator& all) { conformance.run(all, seed); }))
       << "seed " << seed;
 }
 

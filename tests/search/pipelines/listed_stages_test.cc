@@ -38,7 +38,7 @@ TEST(StageList, IsReadAndRefused) {
         std::pair("8:8", "8:8"), std::pair("8, 8", " 8"), std::pair("100001,1", "100001"),
         std::pair("2x,1", "2x"), std::pair("x2,1", "x2"), std::pair("2x0,1", "2x0"),
         std::pair("1,2x2x2", "2x2x2")}) {
-    EXPECT_EQ(refusal([&] { (void)parse_stage_list(text); }),
+    EXPECT_EQ(refusal([text = text] { (void)parse_stage_list(text); }),
               std::string("found \"") + part + "\" in \"" + text +
                   "\", allowed: DEVICES or DEVICES@LAST_OPERATOR of each stage, such as 8@layer12.ffn_add,8, "
                   "or REPLICASxDEVICES, such as 4x2, for replicas that take microbatches in turn");

@@ -75,7 +75,7 @@ TEST(DistinctGroups, NeighboursOfAClassAreCopies) {
       if (topology.num_devices() % static_cast<std::size_t>(groups) != 0) continue;
       const NeighbourGroups made = neighbour_groups(groups, apart, topology);
       ASSERT_EQ(std::ssize(made.class_of), groups);
-      const auto routes_of = [&](std::int64_t first) {
+      const auto routes_of = [&, groups = groups, apart = apart](std::int64_t first) {
         Devices devices;
         add_group(first, groups, topology, devices);
         add_group((first + apart) % groups, groups, topology, devices);

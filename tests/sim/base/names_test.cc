@@ -87,7 +87,7 @@ TEST(DataType, ShortNamesAreNamesOfOtherPrograms) {
       {"bf16", "bfloat16"}, {"fp16", "float16"}, {"half", "float16"},   {"fp32", "float32"},
       {"f32", "float32"},   {"fp64", "float64"}, {"double", "float64"}, {"TF32", "tf32"}};
   for (const auto& [said, name] : meant) {
-    EXPECT_EQ(refusal([&] { parse_data_type(said); }),
+    EXPECT_EQ(refusal([&said = said] { parse_data_type(said); }),
               "unknown data type \"" + said + "\" (did you mean \"" + name +
                   "\"?); allowed: float32, tf32, float16, bfloat16, float64, int64, int32, uint8");
   }

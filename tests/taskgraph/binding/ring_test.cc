@@ -129,7 +129,7 @@ TEST(Ring, BringsEachBlockToEachMemberInAnyOrderThatItsWaitsAllow) {
     const Expansion e = ring_of(members, heads);
     const BoundOperator& mix = *e.bound[3];
     ASSERT_EQ(mix.op->name, "mix");
-    for_each_seed(20, [&](Rng& rng) {
+    for_each_seed(20, [&, members = members, heads = heads](Rng& rng) {
       for (const PassWork* pass : {&mix.forward, &mix.backward_input}) {
         RingReplay replay(*pass, members, members * heads);
         replay.run(rng);

@@ -113,7 +113,8 @@ TEST(AutomaticZeroBubble, IsTheBestOfAllOrdersOfTinyPipelines) {
   struct Case {
     std::int32_t devices, microbatches;
   };
-  for (const auto& [devices, microbatches] : {Case{2, 1}, {2, 2}, {2, 3}, {3, 1}, {3, 2}}) {
+  for (const Case& c : {Case{2, 1}, {2, 2}, {2, 3}, {3, 1}, {3, 2}}) {
+    const std::int32_t devices = c.devices, microbatches = c.microbatches;
     for (std::int32_t limit = 1; limit <= 2 * devices; ++limit) {
       SCOPED_TRACE(testing::Message()
                    << devices << " devices, " << microbatches << " microbatches, limit " << limit);

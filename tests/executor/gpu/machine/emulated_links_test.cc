@@ -202,7 +202,7 @@ TEST_P(EmulatedLinksConformance, Holds) {
       make_emulated_links(machine, make_machine_collectives(machine), topology);
   MachineWorld world(machine, *collectives, members);
   EXPECT_NO_THROW(in_threads(
-      members, [&](int device) { conformance.run(*world.member(device), seed); },
+      members, [&, &conformance = conformance](int device) { conformance.run(*world.member(device), seed); },
       [&](const std::string& reason) { world.abort(reason); }));
 }
 

@@ -27,7 +27,7 @@ TEST_P(MachineCollectivesConformance, Holds) {
   const std::unique_ptr<Collectives> collectives = make_machine_collectives(*machine);
   MachineWorld world(*machine, *collectives, members);
   EXPECT_NO_THROW(in_threads(
-      members, [&](int device) { conformance.run(*world.member(device), seed); },
+      members, [&, &conformance = conformance](int device) { conformance.run(*world.member(device), seed); },
       [&](const std::string& reason) { world.abort(reason); }));
 }
 
