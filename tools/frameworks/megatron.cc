@@ -226,7 +226,9 @@ void write_megatron_stages(const FrameworkPlan& plan, MegatronWriter& w) {
   const Recipe& r = plan.recipe;
   w.add("--pipeline-model-parallel-size", r.pipeline);
   if (r.pipeline == 1) return;
-  if (megatron_version(plan).number >= kLayout)
+  const bool even_stages = std::ranges::all_of(
+      plan.layers, [&](std::int64_t of_stage) { return of_stage == plan.layers.front(); });
+  if (megatron_version(plan).number >= kLayout && !even_stages)
     return w.add("--pipeline-model-parallel-layout", layout_of(plan.layers));
   const std::vector<std::int64_t> layers = layers_of_ranks(plan).value();
   const std::int64_t even = plan.sizes.layers / r.pipeline;
