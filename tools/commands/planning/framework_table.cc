@@ -19,7 +19,6 @@ namespace {
 // The policies of a runtime stand behind a colon in its name, and recipes decide them.
 std::string kind_of(const std::string& runtime) { return runtime.substr(0, runtime.find(':')); }
 
-constexpr double kPercent = 100;
 // Each framework gets this time when the command has no limit.
 constexpr double kSecondsOfEach = 10;
 
@@ -158,6 +157,7 @@ void take_fastest_of(const std::vector<FrameworkRow>& rows, const PlanRequest& r
     rated.evaluation = evaluator.score(evaluator.contents().bind(made.strategy), peaks);
     rated.take_memory(peaks, request.topology());
     if (!rated.evaluation.feasible() || rated.evaluation.time >= planned.scored->time) return;
+    constexpr double kPercent = 100;
     made.scored = rated.evaluation;
     made.note =
         fmt::format("found among the recipes of {}, {:.1f} % faster than what was found among all",
@@ -177,6 +177,7 @@ void take_fastest_of(const std::vector<FrameworkRow>& rows, const PlanRequest& r
 }
 
 std::string to_text(const std::vector<FrameworkRow>& rows, Nanoseconds best, const std::string& runtime) {
+  constexpr double kPercent = 100;
   Table table({{"framework"},
                {"iteration", Align::Right},
                {"", Align::Right},
