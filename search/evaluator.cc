@@ -172,8 +172,10 @@ std::optional<Evaluation> Evaluator::score_from_few(const BoundStrategy& strateg
     if (const auto result = score_few(folded(strategy), few)) return result;
     at_least = std::max(at_least, least_makespan(expanded_, timeline_).time);
   }
+  const std::int32_t most_tried = expanded_.microbatches();
   if (const auto result = score_in_rhythm(folded(strategy))) return result;
-  at_least = std::max(at_least, least_makespan(expanded_, timeline_).time);
+  if (expanded_.microbatches() > most_tried)
+    at_least = std::max(at_least, least_makespan(expanded_, timeline_).time);
   return std::nullopt;
 }
 
