@@ -30,8 +30,7 @@ std::vector<Algorithm> all_algorithms() {
   const std::vector<Algorithm> others{
       {.name = "recipes",
        .summary = "pipelines: the best of all recipes, with a proof; it chooses microbatches, recomputation "
-                  "and state "
-                  "sharding too",
+                  "and state sharding too",
        .propose = propose_recipes,
        .settings = {"for", "only", "not", "within", "seconds", "threads", "search-log"},
        .ranks_recipes = true,
@@ -43,8 +42,7 @@ std::vector<Algorithm> all_algorithms() {
        .settings = {"mesh", "seconds", "threads"}},
       {.name = "auto",
        .summary = "pipelines: recipes for models with attention, and all of these; then a search that may "
-                  "change anything "
-                  "of their plans",
+                  "change anything of their plans",
        .propose = search_auto,
        .settings = {"for", "only", "not", "within", "search-log", "seconds", "proposals", "seed", "threads",
                     "chains"},

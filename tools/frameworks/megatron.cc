@@ -226,15 +226,15 @@ void write_megatron_stages(const FrameworkPlan& plan, MegatronWriter& w) {
   const Recipe& r = plan.recipe;
   w.add("--pipeline-model-parallel-size", r.pipeline);
   if (r.pipeline == 1) return;
-  const bool even_stages = std::ranges::all_of(
+  const bool even = std::ranges::all_of(
       plan.layers, [&](std::int64_t of_stage) { return of_stage == plan.layers.front(); });
-  if (megatron_version(plan).number >= kLayout && !even_stages)
+  if (!even && megatron_version(plan).number >= kLayout)
     return w.add("--pipeline-model-parallel-layout", layout_of(plan.layers));
-  const std::vector<std::int64_t> layers = layers_of_ranks(plan).value();
-  const std::int64_t even = plan.sizes.layers / r.pipeline;
-  const bool uneven = std::ranges::any_of(layers, [&](std::int64_t of_rank) { return of_rank != even; });
-  if (uneven) w.add("--decoder-first-pipeline-num-layers", layers.front());
-  if (uneven) w.add("--decoder-last-pipeline-num-layers", layers.back());
+  if (!even) {
+    const std::vector<std::int64_t> layers = layers_of_ranks(plan).value();
+    w.add("--decoder-first-pipeline-num-layers", layers.front());
+    w.add("--decoder-last-pipeline-num-layers", layers.back());
+  }
   if (r.chunks > 1) w.add("--num-virtual-stages-per-pipeline-rank", r.chunks);
 }
 
