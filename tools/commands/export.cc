@@ -160,34 +160,31 @@ void write_export(const fs::path& folder, const std::vector<ExportedFile>& files
   for (const ExportedFile& file : files) write_file(folder / file.name, file.content);
 }
 
-// Warns of a plan that hands out tokens to experts otherwise than frameworks, which do it on the tokens'
-// device.
-void warn_of_dispatch(const ExportRun& run, const FrameworkPlan& plan, std::ostream& err) {
+// Says where a plan hands out tokens to experts otherwise than frameworks, which do it on the tokens' device.
+void note_dispatch(const ExportRun& run, const FrameworkPlan& plan, std::vector<std::string>& notes) {
   const Recipe& r = plan.recipe;
   const std::int64_t groups = token_groups(run.plan.model),
                      parts = r.context * (r.sequence_parallel ? r.tensor : 1);
   if (plan.sizes.experts && groups != parts)
-    err << fmt::format(
-        "pipesim: {}: token_groups={}: {} hands out the tokens of each device by themselves, as "
-        "token_groups={} does\n",
-        run.file, groups, run.framework.title, parts);
+    notes.push_back(
+        fmt::format("token_groups={}: {} hands out the tokens of each device by themselves, as "
+                    "token_groups={} does",
+                    groups, run.framework.title, parts));
 }
 
-void say_version(const ExportRun& run, std::ostream& err) {
-  if (run.version_is_named) return;
-  err << fmt::format("pipesim: {}: written for {} ({}); --to {}:VERSION names another of {}\n", run.file,
-                     run.version.title, run.version.source, run.framework.name, version_names(run.framework));
-}
-
-// Says which options are left out because the framework's own code of the model chooses them.
-void say_own_choices(const ExportRun& run, const FrameworkPlan& plan, std::ostream& err) {
-  const auto leave_out = [&](const char* option, double value) {
-    err << fmt::format("pipesim: {}: left out is {}={}, which {}'s own code chooses\n", run.file, option,
-                       value, run.framework.title);
-  };
-  if (run.framework.name == "torchtitan") leave_out("init_deviation", plan.sizes.init_deviation);
-  if (run.framework.name != "megatron" && plan.sizes.experts && plan.sizes.experts->balance_loss > 0)
-    leave_out("balance_loss", plan.sizes.experts->balance_loss);
+// What a user should know of the files: the version, what they leave out, and what pipesim took otherwise.
+std::vector<std::string> notes_of(const ExportRun& run, const FrameworkPlan& plan) {
+  std::vector<std::string> notes;
+  if (!run.version_is_named)
+    notes.push_back(fmt::format("written for {} ({}); --to {}:VERSION names another of {}", run.version.title,
+                                run.version.source, run.framework.name, version_names(run.framework)));
+  note_dispatch(run, plan, notes);
+  if (run.framework.notes != nullptr) {
+    for (std::string& note : run.framework.notes(plan)) notes.push_back(std::move(note));
+  }
+  for (const std::string& option : options_left_out(run.plan.model))
+    notes.push_back(fmt::format("left out is {}, which belongs to the model's own code", option));
+  return notes;
 }
 
 // How the plan's model may be split on its topology, for solvers of the intra-operator problem.
@@ -251,19 +248,13 @@ int run_export(const Arguments& arguments, Streams& streams) {
   const std::vector<ExportedFile> files = run.framework.files(read.plan);
   require_new(run.folder, run.force, files);
   write_export(run.folder, files);
-  say_version(run, streams.err);
-  warn_of_dispatch(run, read.plan, streams.err);
-  say_own_choices(run, read.plan, streams.err);
-  for (const std::string& option : options_left_out(run.plan.model))
-    streams.err << fmt::format("pipesim: {}: left out is {}, which belongs to the model's own code\n",
-                               run.file, option);
-  if (read.plan.sizes.float8 && run.framework.name != "megatron")
-    streams.err << fmt::format("pipesim: {}: left out is products=float8, which {}'s own code chooses\n",
-                               run.file, run.framework.title);
+  const std::vector<std::string> notes = notes_of(run, read.plan);
+  for (const std::string& note : notes) streams.err << fmt::format("pipesim: {}: {}\n", run.file, note);
   if (run.json) {
     nlohmann::ordered_json json{{"framework", run.framework.name},
                                 {"version", run.version.name},
                                 {"recipe", read.plan.recipe.str()},
+                                {"notes", notes},
                                 {"files", nlohmann::ordered_json::array()}};
     for (const ExportedFile& file : files) json["files"].push_back((run.folder / file.name).string());
     give_document(streams, json);

@@ -12,6 +12,7 @@ namespace pipesim {
 namespace {
 
 using DeepspeedJson = nlohmann::ordered_json;
+constexpr std::string_view kDeepspeedTitle = "DeepSpeed";
 constexpr const char* kDeepspeedConfig = "ds_config.json";
 constexpr int kAutoEp = 19;  // the minor number of the release with which expert_parallel came
 
@@ -287,16 +288,24 @@ std::vector<FrameworkSetting> deepspeed_settings(const FrameworkPlan& plan) {
   return settings;
 }
 
+std::vector<std::string> deepspeed_notes(const FrameworkPlan& plan) {
+  std::vector<std::string> notes;
+  note_balance_loss(plan, kDeepspeedTitle, notes);
+  note_float8(plan, kDeepspeedTitle, notes);
+  return notes;
+}
+
 }  // namespace
 
 Framework deepspeed_framework() {
   return {.name = "deepspeed",
-          .title = "DeepSpeed",
+          .title = kDeepspeedTitle,
           .check_recipe = check_deepspeed_recipe,
           .check_model = check_deepspeed_model,
           .check_export = nullptr,
           .files = deepspeed_files,
           .settings = deepspeed_settings,
+          .notes = deepspeed_notes,
           .versions = deepspeed_versions,
           .runtime = "torch-eager",
           .kept = "torch",

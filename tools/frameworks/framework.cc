@@ -179,6 +179,21 @@ std::optional<FrameworkPlan> nearest_expressible(const Framework& framework, con
   return std::nullopt;
 }
 
+std::string chosen_by_code(std::string_view option, std::string_view framework) {
+  return fmt::format("left out is {}, which {}'s own code chooses", option, framework);
+}
+
+void note_balance_loss(const FrameworkPlan& plan, std::string_view framework,
+                       std::vector<std::string>& notes) {
+  if (plan.sizes.experts && plan.sizes.experts->balance_loss > 0)
+    notes.push_back(
+        chosen_by_code(fmt::format("balance_loss={}", plan.sizes.experts->balance_loss), framework));
+}
+
+void note_float8(const FrameworkPlan& plan, std::string_view framework, std::vector<std::string>& notes) {
+  if (plan.sizes.float8) notes.push_back(chosen_by_code("products=float8", framework));
+}
+
 std::optional<Refusal> partial_model(const FrameworkPlan& plan) {
   if (!plan.sizes.partial) return std::nullopt;
   return Refusal{

@@ -77,6 +77,9 @@ struct Framework {
   /// These two are for plans without refusals.
   std::vector<ExportedFile> (*files)(const FrameworkPlan& plan);
   std::vector<FrameworkSetting> (*settings)(const FrameworkPlan& plan);
+  /// Sentences about what the files leave to the framework's own code, or run otherwise than the plan was
+  /// rated; nullptr: there are none.
+  std::vector<std::string> (*notes)(const FrameworkPlan& plan) = nullptr;
   const std::vector<FrameworkVersion>& (*versions)();  ///< the newest last
   /// The runtime of its plans on GPUs for which frameworks have fused attention; see parse_runtime().
   std::string_view runtime;
@@ -125,6 +128,14 @@ std::string plan_model_kept_by(const Framework& framework, std::string model);
 /// there is none and the recipe is legal for the model. Nothing when there is no such plan.
 std::optional<FrameworkPlan> nearest_expressible(const Framework& framework, const FrameworkPlan& plan,
                                                  const Refusals& refusals, const RecipeModel& model);
+
+/// "left out is products=float8, which DeepSpeed's own code chooses".
+std::string chosen_by_code(std::string_view option, std::string_view framework);
+/// Appends notes on the loss that balances experts and on products in float8, where the plan's model has
+/// them.
+void note_balance_loss(const FrameworkPlan& plan, std::string_view framework,
+                       std::vector<std::string>& notes);
+void note_float8(const FrameworkPlan& plan, std::string_view framework, std::vector<std::string>& notes);
 
 /// Returns why a model that lacks what its config.json asks for is not exported; nothing where it has all.
 std::optional<Refusal> partial_model(const FrameworkPlan& plan);

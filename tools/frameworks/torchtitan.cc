@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <string_view>
 #include <utility>
 
@@ -17,22 +18,12 @@
 namespace pipesim {
 namespace {
 
+constexpr std::string_view kTorchtitanTitle = "torchtitan";
 constexpr const char* kTorchtitanSchedule = "schedule.csv";
 
 // Schedules in a V.
 constexpr const char* kZeroBubbleV = "zb-v";
 constexpr const char* kDualPipeV = "dualpipe-v";
-
-void check_torchtitan_export(const FrameworkPlan& plan, RuleCheck& check) {
-  if (plan.base.empty() && !torchtitan_model(plan.sizes))
-    check.refuse([&] {
-      return Refusal{fmt::format("model \"{}\"", plan.model),
-                     "it has configurations of llama3-8b, llama3-70b, llama3-405b and deepseek-v3, with "
-                     "any sequence; --base names one of yours",
-                     {}};
-    });
-  refuse_torchtitan_definition(plan, check);
-}
 
 void refuse_torchtitan_model(const FrameworkPlan& plan, RuleCheck& check) {
   if (plan.sizes.type == DataType::Float16)
@@ -69,6 +60,11 @@ PipelineSchedule schedule_of_plan(const FrameworkPlan& plan) {
   return make_schedule(r.schedule_name(), shape);
 }
 
+// PyTorch refuses compiled modules where the gradients of inputs and of weights are steps of their own.
+bool compiles(const FrameworkPlan& plan) {
+  return plan.recipe.pipeline == 1 || !splits_backward(schedule_of_plan(plan));
+}
+
 void refuse_torchtitan_schedule(const FrameworkPlan& plan, RuleCheck& check) {
   const Recipe& r = plan.recipe;
   if (r.pipeline == 1) return;
@@ -83,7 +79,7 @@ void refuse_torchtitan_schedule(const FrameworkPlan& plan, RuleCheck& check) {
       return Refusal{"schedule=" + r.schedule_name(),
                      "a stage is on one group of devices for all microbatches", change};
     });
-  if (r.tensor_overlap.value_or(false) && splits_backward(schedule_of_plan(plan)))
+  if (r.tensor_overlap.value_or(false) && !compiles(plan))
     check.refuse([&] {
       return Refusal{"tp-overlap with schedule=" + r.schedule_name(),
                      "async tensor parallelism is for compiled modules, whose backward is one step",
@@ -209,11 +205,17 @@ void refuse_torchtitan_splits(const FrameworkPlan& plan, RuleCheck& check) {
   if (plan.sizes.tied && r.pipeline > 1)
     check.refuse([&] {
       return Refusal{fmt::format("pp{} with a tied projection", r.pipeline),
-                     "its pipelines share no weight between stages", amend_recipe([](Recipe& recipe) {
-                       recipe.data *= recipe.pipeline;
-                       recipe.pipeline = recipe.chunks = 1;
-                       recipe.schedule.clear();
-                       recipe.first.reset(), recipe.last.reset(), recipe.layers.clear();
+                     "its pipelines share no weight between stages", amend_recipe(leave_out_pipeline)};
+    });
+  if (!plan.sizes.latent && plan.sizes.kv_heads % r.tensor != 0)
+    check.refuse([&] {
+      return Refusal{fmt::format("tp{} with {} heads of keys", r.tensor, plan.sizes.kv_heads),
+                     "tp divides heads of keys and values",
+                     amend_recipe([heads = plan.sizes.kv_heads](Recipe& recipe) {
+                       const std::int64_t kept = std::gcd(recipe.tensor, heads);
+                       recipe.data *= recipe.tensor / kept;
+                       recipe.tensor = kept;
+                       recipe.sequence_parallel = recipe.sequence_parallel && kept > 1;
                      })};
     });
   if (r.ulysses > 1)
@@ -297,7 +299,7 @@ std::string modules_text(const FrameworkPlan& plan, std::size_t indent) {
 std::pair<std::string, std::string> base_of_plan(const FrameworkPlan& plan) {
   const std::size_t colon = plan.base.find(':');
   if (!plan.base.empty()) return {plan.base.substr(0, colon), plan.base.substr(colon + 1)};
-  const TorchtitanModel& model = *torchtitan_model(plan.sizes);
+  const TorchtitanFlavor& model = *torchtitan_model(plan);
   return {fmt::format("torchtitan.models.{}.config_registry", model.module), std::string(model.function)};
 }
 
@@ -308,7 +310,12 @@ constexpr const char* kPlacedInV =
 std::string torchtitan_opening(const FrameworkPlan& plan) {
   const auto [module, function] = base_of_plan(plan);
   const FrameworkVersion& version = torchtitan_version(plan);
-  const std::string own = plan.base.empty() ? "    from torchtitan.models.common import RMSNorm\n" : "";
+  std::string own;
+  if (plan.base.empty()) {
+    own = "    from torchtitan.models.common import RMSNorm\n";
+    if (const TorchtitanFlavor& model = *torchtitan_model(plan); !model.assets.empty())
+      own += fmt::format("    from torchtitan.models.{} import model_registry\n", model.module);
+  }
   return fmt::format(
       "# {0}\n# For {1} ({2}).\n\nfrom {7}pathlib import Path\n\nALLOWED = (\n    \"allowed: {1} ({2}); \"\n"
       "    \"pipesim export --to torchtitan:VERSION writes for others\"\n)\n\ntry:\n    from "
@@ -328,7 +335,7 @@ std::string torchtitan_opening(const FrameworkPlan& plan) {
 std::string torchtitan_config(const FrameworkPlan& plan, const std::vector<TorchtitanField>& fields) {
   std::string text = torchtitan_opening(plan) + fmt::format("def {}():\n    config = {}()\n",
                                                             kTorchtitanConfig, base_of_plan(plan).second);
-  if (plan.base.empty()) text += torchtitan_definition(plan.sizes);
+  if (plan.base.empty()) text += torchtitan_definition(plan);
   for (const TorchtitanField& field : fields) {
     const bool steps = field.path.ends_with("schedule_csv");
     if (plan.recipe.in_v() && steps) text += std::string("    ") + kPlacedInV;
@@ -377,6 +384,12 @@ std::string negated_option(const std::string& path) {
   return option;
 }
 
+// Returns "model loss" of ["model", "loss"].
+std::string separate_words(std::string list) {
+  std::erase_if(list, [](char c) { return c == '[' || c == ']' || c == '"' || c == ','; });
+  return list;
+}
+
 std::string overrides_text(const std::vector<TorchtitanField>& fields) {
   std::string text;
   for (const TorchtitanField& field : fields) {
@@ -386,6 +399,8 @@ std::string overrides_text(const std::vector<TorchtitanField>& fields) {
       text += fmt::format("--{}\n", field.path);
     } else if (field.value == "False") {
       text += fmt::format("--{}\n", negated_option(field.path));
+    } else if (field.value.starts_with('[')) {
+      text += fmt::format("--{} {}\n", field.path, separate_words(field.value));
     } else {
       text += fmt::format("--{} {}\n", field.path, field.value);
     }
@@ -450,16 +465,34 @@ std::vector<FrameworkSetting> torchtitan_settings(const FrameworkPlan& plan) {
 
 }  // namespace
 
+namespace {
+
+std::vector<std::string> torchtitan_notes(const FrameworkPlan& plan) {
+  std::vector<std::string> notes{
+      chosen_by_code(fmt::format("init_deviation={}", plan.sizes.init_deviation), kTorchtitanTitle)};
+  note_balance_loss(plan, kTorchtitanTitle, notes);
+  note_float8(plan, kTorchtitanTitle, notes);
+  if (!compiles(plan))
+    notes.push_back(
+        fmt::format("the plan's time is that of compiled kernels, which PyTorch refuses with schedule={}: "
+                    "compile.enable is off",
+                    plan.recipe.schedule_name()));
+  return notes;
+}
+
+}  // namespace
+
 Framework torchtitan_framework() {
   StateSharding divided{.kind = StateSharding::Kind::Weights, .wide_weights = true}, kept = divided;
   kept.keep_gathered = true;
   return {.name = "torchtitan",
-          .title = "torchtitan",
+          .title = kTorchtitanTitle,
           .check_recipe = check_torchtitan_recipe,
           .check_model = refuse_torchtitan_model,
-          .check_export = check_torchtitan_export,
+          .check_export = refuse_torchtitan_definition,
           .files = torchtitan_files,
           .settings = torchtitan_settings,
+          .notes = torchtitan_notes,
           .versions = torchtitan_versions,
           .runtime = "torch-compile",
           .kept = "torch",
@@ -490,6 +523,9 @@ class FieldWriter {
   }
   void word(const char* path, std::string_view value) { fields_.push_back({path, std::string(value), true}); }
   void truth(const char* path, bool value) { code(path, value ? "True" : "False"); }
+  void words(const char* path, std::initializer_list<std::string_view> values) {
+    fields_.push_back({path, fmt::format("[\"{}\"]", fmt::join(values, "\", \"")), false});
+  }
   void code(const char* path, const char* value) { fields_.push_back({path, value, false}); }
   std::vector<TorchtitanField> take() && { return std::move(fields_); }
 
@@ -548,20 +584,13 @@ void write_torchtitan_batch(const FrameworkPlan& plan, FieldWriter& w) {
   w.word("training.mixed_precision_reduce", "float32");
 }
 
-// PyTorch refuses compiled modules where the gradients of inputs and of weights are steps of their own. Async
-// tensor parallelism is the compiler's.
+// Plans are rated with compiled kernels. Async tensor parallelism is the compiler's, too.
 void write_torchtitan_compile(const FrameworkPlan& plan, FieldWriter& w) {
-  const Recipe& r = plan.recipe;
-  const bool overlaps = r.tensor_overlap.value_or(false);
-  if (r.pipeline > 1 && splits_backward(schedule_of_plan(plan))) {
-    if (!takes_toml(plan)) w.truth("compile.enable_async_tensor_parallel", false);
-    w.truth("compile.enable", false);
-  } else if (overlaps) {
-    w.truth("compile.enable", true);
-    if (!takes_toml(plan)) w.truth("compile.enable_async_tensor_parallel", true);
-  } else if (!takes_toml(plan)) {
-    w.truth("compile.enable_async_tensor_parallel", false);
-  }
+  if (!takes_toml(plan))
+    w.truth("compile.enable_async_tensor_parallel",
+            compiles(plan) && plan.recipe.tensor_overlap.value_or(false));
+  w.truth("compile.enable", compiles(plan));
+  if (compiles(plan)) w.words("compile.components", {"model", "loss"});
 }
 
 }  // namespace

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
-
 #include "tools/frameworks/torchtitan.h"
 
 // Positions and norms are fields of RoPE.Config and RMSNorm.Config (torchtitan/models/common) on the main
@@ -15,12 +13,6 @@ namespace {
 using Way = RotaryScaling::Way;
 constexpr int kToml = 2;
 
-constexpr std::array kTorchtitanModels{
-    TorchtitanModel{"llama3-8b", "llama3", "llama3_8b", "8B"},
-    TorchtitanModel{"llama3-70b", "llama3", "llama3_70b", "70B"},
-    TorchtitanModel{"llama3-405b", "llama3", "llama3_405b", "405B"},
-    TorchtitanModel{"deepseek-v3", "deepseek_v3", "deepseek_v3_671b", "671B"}};
-
 // What is written, or left to torchtitan: how weights start, and what balances experts.
 DecoderSizes without_definition(DecoderSizes sizes) {
   sizes.sequence = 0;
@@ -31,6 +23,11 @@ DecoderSizes without_definition(DecoderSizes sizes) {
   sizes.partial = false;
   if (sizes.experts) sizes.experts->balance_loss = 0;
   return sizes;
+}
+
+bool is_exported(const TorchtitanFlavor& flavor, const FrameworkPlan& plan) {
+  if (flavor.zoo.empty() || !flavor.what.empty()) return false;
+  return takes_toml(plan) ? !flavor.main_only : !flavor.function.empty();
 }
 
 // A number that Python takes as one with a fraction.
@@ -73,26 +70,35 @@ std::string deepseek_arguments(const DecoderSizes& s) {
       python_real(r.mscale));
 }
 
+// Its qwen3 stretches no positions.
+std::string scaling_arguments(const DecoderSizes& s) {
+  if (s.head_norm) return "";
+  return s.latent ? deepseek_arguments(s) : llama_arguments(s);
+}
+
 void refuse_scaling(const FrameworkPlan& plan, RuleCheck& check) {
   if (!plan.sizes.rotary_scaling || !plan.base.empty()) return;
   const RotaryScaling& r = *plan.sizes.rotary_scaling;
+  // Its models stretch positions by one way each, or not at all.
   const bool latent = plan.sizes.latent.has_value();
-  if (r.way == Way::Linear || (r.way == Way::Llama3) == latent)
+  const bool takes = !plan.sizes.head_norm && r.way == (latent ? Way::Yarn : Way::Llama3);
+  if (!takes)
     check.refuse([&] {
-      return Refusal{
-          fmt::format("rotary_scaling={}", r.way == Way::Linear   ? "linear"
-                                           : r.way == Way::Llama3 ? "llama3"
-                                                                  : "yarn"),
-          latent ? "its deepseek_v3 stretches positions by yarn" : "its llama3 stretches positions by llama3",
-          {}};
+      return Refusal{fmt::format("rotary_scaling={}", r.way == Way::Linear   ? "linear"
+                                                      : r.way == Way::Llama3 ? "llama3"
+                                                                             : "yarn"),
+                     latent                 ? "its deepseek_v3 stretches positions by yarn"
+                     : plan.sizes.head_norm ? "its qwen3 stretches no positions"
+                                            : "its llama3 stretches positions by llama3",
+                     {}};
     });
-  if (r.way == Way::Yarn && r.mscale != r.mscale_all)
+  if (takes && r.way == Way::Yarn && r.mscale != r.mscale_all)
     check.refuse([&] {
       return Refusal{fmt::format("rotary_mscale={},rotary_mscale_all={}", r.mscale, r.mscale_all),
                      "it has one mscale for both",
                      {}};
     });
-  if (r.way == Way::Yarn && takes_toml(plan) && plan.sizes.sequence <= r.original)
+  if (takes && r.way == Way::Yarn && takes_toml(plan) && plan.sizes.sequence <= r.original)
     check.refuse([&] {
       return Refusal{
           fmt::format("sequence={} with rotary_scaling=yarn", plan.sizes.sequence),
@@ -108,6 +114,11 @@ void refuse_for_toml(const FrameworkPlan& plan, RuleCheck& check) {
       return Refusal{fmt::format("tp{} without sp", r.tensor),
                      "torchtitan 0.2 divides the sequence wherever there is tp",
                      amend_recipe([](Recipe& recipe) { recipe.sequence_parallel = true; })};
+    });
+  if (r.pipeline > 1 && plan.sizes.head_norm)
+    check.refuse([&] {
+      return Refusal{fmt::format("pp{}", r.pipeline), "the qwen3 of torchtitan 0.2 has no pipelines",
+                     amend_recipe(leave_out_pipeline)};
     });
   if (r.context > 1 && plan.sizes.latent)
     check.refuse([&] {
@@ -140,9 +151,19 @@ void refuse_for_main(const FrameworkPlan& plan, RuleCheck& check) {
 
 }  // namespace
 
-const TorchtitanModel* torchtitan_model(const DecoderSizes& sizes) {
-  for (const TorchtitanModel& model : kTorchtitanModels) {
-    if (without_definition(decoder_sizes(std::string(model.zoo))) == without_definition(sizes)) return &model;
+const TorchtitanFlavor* torchtitan_model(const FrameworkPlan& plan) {
+  static const std::vector<DecoderSizes> known = [] {
+    std::vector<DecoderSizes> sizes;
+    for (const TorchtitanFlavor& flavor : torchtitan_flavors())
+      sizes.push_back(flavor.zoo.empty() ? DecoderSizes()
+                                         : without_definition(decoder_sizes(std::string(flavor.zoo))));
+    return sizes;
+  }();
+  const DecoderSizes asked = without_definition(plan.sizes);
+  for (std::size_t i = 0; i < known.size(); ++i) {
+    const TorchtitanFlavor& flavor = torchtitan_flavors()[i];
+    if (!is_exported(flavor, plan) || known[i] != asked) continue;
+    return &flavor;
   }
   return nullptr;
 }
@@ -160,18 +181,29 @@ const FrameworkVersion& torchtitan_version(const FrameworkPlan& plan) {
 
 bool takes_toml(const FrameworkPlan& plan) { return torchtitan_version(plan).number == kToml; }
 
-std::string torchtitan_definition(const DecoderSizes& sizes) {
-  return fmt::format(
-      "    # Positions and norms of the plan's model.\n    model = config.model_spec.model\n    length = "
-      "max(model.max_context_length, {})\n    for layer in model.layers:\n        layer.attention.rope = "
-      "replace(\n            layer.attention.rope, {}\n        )\n    for _, norm, _, _ in "
-      "model.traverse(RMSNorm.Config):\n        norm.eps = {}\n",
-      sizes.sequence, rope_fields(sizes), python_real(sizes.norm_epsilon));
+std::string torchtitan_definition(const FrameworkPlan& plan) {
+  const DecoderSizes& sizes = plan.sizes;
+  const TorchtitanFlavor& flavor = *torchtitan_model(plan);
+  const std::string model =
+      flavor.assets.empty()
+          ? ""
+          : fmt::format(
+                "    config.model_spec = model_registry(\"{}\")\n    config.hf_assets_path = "
+                "\"./assets/hf/{}\"\n",
+                flavor.flavor, flavor.assets);
+  return model + fmt::format(
+                     "    # Positions and norms of the plan's model.\n    model = config.model_spec.model\n  "
+                     "  length = "
+                     "max(model.max_context_length, {})\n    for layer in model.layers:\n        "
+                     "layer.attention.rope = "
+                     "replace(\n            layer.attention.rope, {}\n        )\n    for _, norm, _, _ in "
+                     "model.traverse(RMSNorm.Config):\n        norm.eps = {}\n",
+                     sizes.sequence, rope_fields(sizes), python_real(sizes.norm_epsilon));
 }
 
 std::string torchtitan_module(const FrameworkPlan& plan) {
   const DecoderSizes& s = plan.sizes;
-  const TorchtitanModel& model = *torchtitan_model(s);
+  const TorchtitanFlavor& model = *torchtitan_model(plan);
   const FrameworkVersion& version = torchtitan_version(plan);
   return fmt::format(
       "# {0}\n# The plan's model for {1} ({2}), which imports this file as "
@@ -181,11 +213,33 @@ std::string torchtitan_module(const FrameworkPlan& plan) {
       "spec.model_args[\"{4}\"]\nmodel = replace(\n    known,\n    rope_theta={5},\n{6}    norm_eps={7},\n)\n"
       "register_train_spec(\"{8}\", replace(spec, model_args={{\"plan\": model}}))\n",
       plan.recipe.str(), version.title, version.source, model.module, model.flavor,
-      python_real(s.rotary_base), s.latent ? deepseek_arguments(s) : llama_arguments(s),
-      python_real(s.norm_epsilon), kTorchtitanConfig);
+      python_real(s.rotary_base), scaling_arguments(s), python_real(s.norm_epsilon), kTorchtitanConfig);
+}
+
+void leave_out_pipeline(Recipe& recipe) {
+  recipe.data *= recipe.pipeline;
+  recipe.pipeline = recipe.chunks = 1;
+  recipe.schedule.clear();
+  recipe.first.reset(), recipe.last.reset(), recipe.layers.clear();
 }
 
 void refuse_torchtitan_definition(const FrameworkPlan& plan, RuleCheck& check) {
+  if (plan.base.empty() && torchtitan_model(plan) == nullptr)
+    check.refuse([&] {
+      std::string all;
+      std::string_view module;
+      for (const TorchtitanFlavor& flavor : torchtitan_flavors()) {
+        if (!is_exported(flavor, plan)) continue;
+        all += flavor.module == module
+                   ? fmt::format(", {}", flavor.flavor)
+                   : fmt::format("{}{} {}", all.empty() ? "" : "; ", flavor.module, flavor.flavor);
+        module = flavor.module;
+      }
+      return Refusal{fmt::format("model \"{}\"", plan.model),
+                     fmt::format("it has {}, with any sequence{}", all,
+                                 takes_toml(plan) ? "" : "; --base names one of yours"),
+                     {}};
+    });
   if (const auto refusal = partial_model(plan); refusal && plan.base.empty())
     check.refuse([&] { return *refusal; });
   if (plan.sizes.further_tokens > 0 && plan.base.empty())

@@ -1,33 +1,28 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
 #include "tools/frameworks/framework.h"
+#include "tools/frameworks/torchtitan_flavors.h"
 
 namespace pipesim {
 
-/// A model that torchtitan has a configuration of.
-struct TorchtitanModel {
-  std::string_view zoo;
-  std::string_view module;    ///< "llama3", of torchtitan.models
-  std::string_view function;  ///< main: of its config_registry
-  std::string_view flavor;    ///< 0.2: of its train spec
-};
-
-/// Returns the model of these sizes, apart from what fields say (sequence, type, positions, norms); null
-/// without one.
-const TorchtitanModel* torchtitan_model(const DecoderSizes& sizes);
+/// Returns the model with the sizes of the plan's that the plan's version has, apart from what exports write
+/// (sequence, type, positions, norms); null without one.
+const TorchtitanFlavor* torchtitan_model(const FrameworkPlan& plan);
 
 /// The version that a plan is written for, and whether it is 0.2, with its TOML files.
 const FrameworkVersion& torchtitan_version(const FrameworkPlan& plan);
 bool takes_toml(const FrameworkPlan& plan);
 
-/// Returns lines of Python that give a configuration's model the positions and norms of the plan's, on the
-/// main branch.
-std::string torchtitan_definition(const DecoderSizes& sizes);
+/// Returns lines of Python that give a configuration of the main branch the plan's model: its flavor, where
+/// the configuration has another one, and its positions and norms.
+std::string torchtitan_definition(const FrameworkPlan& plan);
 /// The module that gives torchtitan 0.2 the plan's model, by the name kTorchtitanConfig.
 std::string torchtitan_module(const FrameworkPlan& plan);
+
+/// Makes copies of the stages of a pipeline.
+void leave_out_pipeline(Recipe& recipe);
 
 /// What the version can't run of a recipe.
 void refuse_torchtitan_version(const FrameworkPlan& plan, RuleCheck& check);

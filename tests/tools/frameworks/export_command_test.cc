@@ -99,9 +99,10 @@ TEST(Export, RefusesWithTheNearestRecipeAndItsCost) {
   EXPECT_EQ(
       pipesim_run({"export", "--plan", plan, "--to", "torchtitan", "-o", out}).err,
       "pipesim: " + plan +
-          ": torchtitan can't run this plan: model \"llama3-8b:layers=8,batch=2\": it has configurations "
-          "of llama3-8b, llama3-70b, llama3-405b and deepseek-v3, with any sequence; --base names one of "
-          "yours; dp2 without FSDP: its DDP goes with no other parallelism\n");
+          ": torchtitan can't run this plan: model \"llama3-8b:layers=8,batch=2\": it has llama3 "
+          "debugmodel, 1B, 3B, 8B, 70B, 405B; deepseek_v3 671B; qwen3 0.6B, 1.7B, 4B, 8B, 14B, 32B, 30B-A3B, "
+          "235B-A22B, with any sequence; --base names one of yours; dp2 without FSDP: its DDP goes with no "
+          "other parallelism\n");
 }
 
 // The command that the message names writes a plan of the time that it says, which can be exported.
@@ -169,6 +170,14 @@ TEST(Export, SaysWhatTheFrameworkDoesOtherwise) {
                 ": token_groups=1: Megatron-LM hands out the tokens of each device by themselves, as "
                 "token_groups=2 does\npipesim: " +
                 plan + ": left out is loss_chunks=4, which belongs to the model's own code\n");
+  const nlohmann::json json =
+      nlohmann::json::parse(pipesim_run({"export", "--plan", plan, "--to", "megatron:0.15", "-o",
+                                         folder.path("run"), "--force", "--json"})
+                                .out);
+  EXPECT_EQ(json["notes"],
+            (std::vector<std::string>{"token_groups=1: Megatron-LM hands out the tokens of each device by "
+                                      "themselves, as token_groups=2 does",
+                                      "left out is loss_chunks=4, which belongs to the model's own code"}));
 }
 
 // The launch script starts with no other version than its own.

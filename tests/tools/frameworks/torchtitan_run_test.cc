@@ -5,12 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <map>
 
 #include "sim/base/errors.h"
 #include "sim/base/files.h"
 #include "tests/refusal.h"
 #include "tests/tools/frameworks/framework_case.h"
 #include "tools/frameworks/torchtitan.h"
+#include "tools/frameworks/torchtitan_model.h"
 
 namespace pipesim {
 namespace {
@@ -107,8 +109,47 @@ TEST(TorchtitanRun, ExportsReadBackToThePlan) {
         expect_read_back(toml, model, topology, "launch.sh");
       },
       {"llama3-8b:batch=8", "llama3-8b:batch=8,rotary_scaling=llama3,rotary_factor=8,norm_epsilon=1e-6",
-       "deepseek-v3:batch=8,sequence=8192"});
+       "deepseek-v3:batch=8,sequence=8192", "qwen3-8b:batch=8"});
   EXPECT_GT(of_toml, 10);
+}
+
+// With positions and norms of their own.
+TEST(TorchtitanRun, ReadsBackEachModelThatIsWritten) {
+  const Framework& torchtitan = framework_named("torchtitan");
+  const RunFolder folder("torchtitan_flavors");
+  std::map<std::string_view, int> written;
+  for (const TorchtitanFlavor& flavor : torchtitan_flavors()) {
+    if (flavor.zoo.empty() || !flavor.what.empty()) continue;
+    for (const FrameworkVersion& version : torchtitan.versions()) {
+      SCOPED_TRACE(fmt::format("{} {} {}", flavor.module, flavor.flavor, version.name));
+      FrameworkPlan plan =
+          framework_plan(std::string(flavor.zoo), parse_recipe("dp8,mbs1,fsdp"), make_topology("dgx-h100:1"));
+      plan.version = version;
+      plan.sizes.sequence = 6144;
+      plan.sizes.norm_epsilon = 1e-4;
+      plan.sizes.rotary_base = 1234567;
+      if (!torchtitan.refusals(plan).empty()) {
+        EXPECT_EQ(refusals_text("torchtitan", plan.model, "dp8,mbs1,fsdp", version.name).substr(0, 7),
+                  "model \"");
+        EXPECT_TRUE(flavor.function.empty() || flavor.main_only);
+        continue;
+      }
+      ++written[version.name];
+      for (const ExportedFile& file : torchtitan.files(plan)) folder.write(file.name, file.content);
+      const FrameworkRun run =
+          run_of(folder.file(takes_toml(plan) ? "pipesim_plan.toml" : "pipesim_plan.py"), 8);
+      EXPECT_THAT(run.left_out, testing::IsEmpty());
+      DecoderSizes read = decoder_sizes(run.model), asked = plan.sizes;
+      for (DecoderSizes* sizes : {&read, &asked}) {
+        sizes->init_deviation = 0;
+        if (sizes->experts) sizes->experts->balance_loss = 0;
+      }
+      EXPECT_EQ(read, asked) << run.model;
+      EXPECT_EQ(run.recipe.str(), plan.recipe.str());
+    }
+  }
+  EXPECT_GE(written["0.2"], 12);
+  EXPECT_GE(written["main"], 14);
 }
 
 TEST(TorchtitanRun, ReadsAToml) {

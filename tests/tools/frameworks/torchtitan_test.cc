@@ -395,6 +395,8 @@ def pipesim_plan():
     put(config, "training.mixed_precision_reduce", "float32")
     put(config, "activation_checkpoint", FullAC.Config())
     put(config, "compile.enable_async_tensor_parallel", False)
+    put(config, "compile.enable", True)
+    put(config, "compile.components", ["model", "loss"])
     put(config, "parallelism.module_fqns_per_model_part", [
         ["tok_embeddings", "layers.0", )py";
   EXPECT_EQ(config.substr(0, before_modules.size()), before_modules);
@@ -525,6 +527,17 @@ TEST(Torchtitan, RefusesModelsThatFieldsCannotSay) {
             "cp2: the flex attention of its deepseek_v3 goes with no context parallelism\n");
 }
 
+TEST(Torchtitan, RefusesWhatQwenDoesNotHave) {
+  const auto refused = [](const char* model, const char* version, const char* recipe) {
+    return refusals_text("torchtitan", model, recipe, version);
+  };
+  EXPECT_EQ(refused("qwen3-8b:rotary_scaling=yarn,rotary_factor=4", "main", "dp8,mbs1,fsdp"),
+            "rotary_scaling=yarn: its qwen3 stretches no positions\n");
+  EXPECT_EQ(refused("qwen3-8b", "0.2", "pp2,dp4,mbs1,fsdp"),
+            "pp2: the qwen3 of torchtitan 0.2 has no pipelines\n");
+  EXPECT_EQ(refused("qwen3-8b", "main", "pp2,dp4,mbs1,fsdp"), "");
+}
+
 TEST(Torchtitan, TakesAConfigurationOfTheUser) {
   FrameworkPlan plan =
       framework_plan("llama:layers=4", parse_recipe("dp8,mbs1,fsdp"), make_topology("dgx-h100:1"));
@@ -555,9 +568,45 @@ TEST(Torchtitan, RefusesWhatHasNoField) {
             "tp2 with cp2: training.seq_len must be a multiple of tp x 2 cp, 8, and is 8196\n");
   EXPECT_EQ(refused("tp8,dp1,mbs1"),
             "dp1: 16-bit compute with tp or pp comes with FSDP, which needs two copies of a weight\n");
-  EXPECT_EQ(refused("dp8,mbs1", "llama3-8b:layers=4"),
-            "model \"llama3-8b:layers=4\": it has configurations of llama3-8b, llama3-70b, llama3-405b and "
-            "deepseek-v3, with any sequence; --base names one of yours\n");
+  EXPECT_EQ(
+      refused("dp8,mbs1", "llama3-8b:layers=4"),
+      "model \"llama3-8b:layers=4\": it has llama3 debugmodel, 1B, 3B, 8B, 70B, 405B; deepseek_v3 671B; "
+      "qwen3 0.6B, 1.7B, 4B, 8B, 14B, 32B, 30B-A3B, 235B-A22B, with any sequence; --base names one of "
+      "yours\n");
+  EXPECT_EQ(refused("tp8,dp8,sp,mbs1,fsdp,ep8,etp1", "qwen3-235b"),
+            "tp8 with 4 heads of keys: tp divides heads of keys and values\n");
+}
+
+// Its configurations of some models are of others with the same words; 405B's converts layers to float8.
+TEST(Torchtitan, BeginsWithAnotherModelWhereItHasNoneOfThisSize) {
+  const auto opening = [](const std::string& model) {
+    const std::string config = file_of(
+        framework_plan(model, parse_recipe("dp8,mbs1,fsdp"), make_topology("dgx-h100:1")), "pipesim_plan.py");
+    const std::size_t from = config.find("def pipesim_plan");
+    return config.substr(from, config.find("    # Positions", from) - from);
+  };
+  EXPECT_EQ(opening("qwen3-8b"),
+            "def pipesim_plan():\n    config = qwen3_14b()\n    config.model_spec = model_registry(\"8B\")\n"
+            "    config.hf_assets_path = \"./assets/hf/Qwen3-8B\"\n");
+  EXPECT_EQ(
+      opening("llama3-405b"),
+      "def pipesim_plan():\n    config = llama3_70b()\n    config.model_spec = model_registry(\"405B\")\n"
+      "    config.hf_assets_path = \"./assets/hf/Llama-3.1-405B\"\n");
+  EXPECT_EQ(opening("llama3-70b"), "def pipesim_plan():\n    config = llama3_70b()\n");
+}
+
+TEST(Torchtitan, CompilesWherePyTorchTakesIt) {
+  const auto notes = [](const char* schedule) {
+    const FrameworkPlan plan =
+        framework_plan("llama3-8b", parse_recipe(fmt::format("pp4,dp2,mbs1,fsdp,schedule={}", schedule)),
+                       make_topology("dgx-h100:1"));
+    return fields_by_path(plan).at("compile.enable") + " " +
+           fmt::format("{}", fmt::join(framework_named("torchtitan").notes(plan), "; "));
+  };
+  EXPECT_EQ(notes("1f1b"), "True left out is init_deviation=0.02, which torchtitan's own code chooses");
+  EXPECT_EQ(notes("zb-h1"),
+            "False left out is init_deviation=0.02, which torchtitan's own code chooses; the plan's time is "
+            "that of compiled kernels, which PyTorch refuses with schedule=zb-h1: compile.enable is off");
 }
 
 }  // namespace

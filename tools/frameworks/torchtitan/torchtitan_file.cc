@@ -13,7 +13,7 @@
 #include "tools/frameworks/python/python_settings.h"
 #include "tools/frameworks/settings/toml_settings.h"
 #include "tools/frameworks/shell/launch_devices.h"
-#include "tools/frameworks/torchtitan/torchtitan_flavors.h"
+#include "tools/frameworks/torchtitan/known_models.h"
 #include "tools/frameworks/torchtitan/torchtitan_settings.h"
 
 namespace pipesim {
@@ -92,6 +92,7 @@ TorchtitanFile file_of_python(std::string_view text, const std::string& source, 
     throw InputError(fmt::format("{}: {}() returns no configuration of torchtitan", source, name));
   TorchtitanFile file{.settings = Settings(source), .main = true};
   file.notes = module.notes();
+  const Settings own = python_settings(config, source);
   const std::string& made_by = config->text;
   if (!made_by.ends_with("Config")) {
     const std::string base = made_by.substr(made_by.rfind('.') + 1);
@@ -99,9 +100,12 @@ TorchtitanFile file_of_python(std::string_view text, const std::string& source, 
     if (!known)
       throw InputError(fmt::format("{}:{}: begins with {}, which is in another file, allowed: {}", source,
                                    config->line, made_by, list_names(torchtitan_configurations())));
-    for (const Setting& setting : known->all()) file.settings.set(setting);
+    // A model of its own has none of the base's converters.
+    for (const Setting& setting : known->all()) {
+      if (own.find("model_spec") == nullptr || !setting.path.starts_with("model_spec."))
+        file.settings.set(setting);
+    }
   }
-  const Settings own = python_settings(config, source);
   for (const Setting& setting : own.all()) file.settings.set(setting);
   if (const Setting* spec = own.find("model_spec");
       spec != nullptr && spec->text.ends_with("model_registry")) {

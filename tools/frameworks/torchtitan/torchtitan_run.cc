@@ -11,7 +11,7 @@
 #include "tools/frameworks/decoder_sizes.h"
 #include "tools/frameworks/stage_layers.h"
 #include "tools/frameworks/torchtitan.h"
-#include "tools/frameworks/torchtitan/torchtitan_flavors.h"
+#include "tools/frameworks/torchtitan/known_models.h"
 #include "tools/frameworks/torchtitan/torchtitan_settings.h"
 
 namespace pipesim {

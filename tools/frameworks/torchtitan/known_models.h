@@ -6,15 +6,9 @@
 #include <vector>
 
 #include "tools/frameworks/settings/settings.h"
+#include "tools/frameworks/torchtitan_flavors.h"
 
 namespace pipesim {
-
-/// A model by torchtitan's names.
-struct TorchtitanFlavor {
-  std::string_view module, flavor;  ///< "llama3" and "8B"
-  std::string_view zoo;             ///< text of open_model(), but for what settings say; "": the zoo has none
-  std::string_view what;            ///< what is taken otherwise, or why there is none
-};
 
 /// Returns the flavor that settings name; InputError by settings.fail() where torchtitan or the zoo has none.
 const TorchtitanFlavor& torchtitan_flavor(const Settings& settings, std::string_view main_module);
