@@ -12,7 +12,7 @@ namespace pipesim {
 
 /// Whether a sanitizer watches. It makes code five to fifteen times slower, and finds no more in many
 /// repetitions than in a few.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef PIPESIM_SANITIZED
 inline constexpr bool sanitized = true;
 #else
 inline constexpr bool sanitized = false;

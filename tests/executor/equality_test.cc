@@ -16,6 +16,7 @@
 #include "tests/executor/equality_case.h"
 #include "tests/models/samples.h"
 #include "tests/sim/random_graph.h"
+#include "tests/slow_test.h"
 #include "tests/taskgraph/random_pipelines.h"
 #include "topologies/presets/presets.h"
 
@@ -36,6 +37,7 @@ Strategy runnable_strategy(const OperatorGraph& graph, Rng& rng, std::size_t dev
 class EqualZoo : public testing::TestWithParam<EqualModel> {};
 
 TEST_P(EqualZoo, ASplitModelComputesWhatTheUnsplitOneDoes) {
+  if (is_slow_network(GetParam().model)) GTEST_SKIP() << "a network this large is run without sanitizers";
   const EqualityCase c(GetParam().model);
   const bool in_chunks = std::string(GetParam().model).find("loss_chunks") != std::string::npos;
   if (in_chunks && !make_tested_devices(c.graph, most_devices)->has_all_kernels())
@@ -238,6 +240,7 @@ void check_microbatches(const EqualityCase& c, std::uint64_t plans) {
 class EqualMicrobatches : public testing::TestWithParam<EqualModel> {};
 
 TEST_P(EqualMicrobatches, ASplitModelAddsTheGradientsThatTheUnsplitOneAdds) {
+  if (is_slow_network(GetParam().model)) GTEST_SKIP() << "a network this large is run without sanitizers";
   check_microbatches(EqualityCase(GetParam().model), GetParam().plans);
 }
 

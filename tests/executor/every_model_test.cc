@@ -14,6 +14,7 @@
 #include "executor/run/training.h"
 #include "models/zoo/zoo.h"
 #include "tests/executor/unsplit_reference.h"
+#include "tests/slow_test.h"
 #include "tests/taskgraph/random_strategies.h"
 #include "topologies/presets/presets.h"
 
@@ -73,6 +74,7 @@ struct ModelName {
 class EveryModel : public testing::TestWithParam<ZooModel> {};
 
 TEST_P(EveryModel, IsTrainedAStepAtFullDepth) {
+  if (is_slow_network(GetParam().name)) GTEST_SKIP() << "a network this large is run without sanitizers";
   const OperatorGraph graph = make_zoo_model(narrowed(GetParam()));
   const Topology topology = make_topology("cpu:1");
   const CostModel costs(topology);
@@ -93,6 +95,7 @@ TEST_P(EveryModel, IsTrainedAStepAtFullDepth) {
 }
 
 TEST_P(EveryModel, IsEmulatedAsItIsSimulatedAtFullDepth) {
+  if (is_slow_network(GetParam().name)) GTEST_SKIP() << "a network this large is run without sanitizers";
   const OperatorGraph graph = make_zoo_model(narrowed(GetParam()));
   const Topology topology = make_topology("p100-4x4:2");
   const CostModel costs(topology);

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
@@ -45,11 +46,14 @@ std::vector<fs::path> documents() {
   return documents;
 }
 
+std::vector<PrintedCommand> commands_of(const fs::path& document) {
+  return printed_commands(read_file(document), fs::relative(document, kRoot).string());
+}
+
 std::vector<PrintedCommand> all_printed_commands() {
   std::vector<PrintedCommand> commands;
   for (const fs::path& document : documents()) {
-    for (PrintedCommand& c : printed_commands(read_file(document), fs::relative(document, kRoot).string()))
-      commands.push_back(std::move(c));
+    for (PrintedCommand& c : commands_of(document)) commands.push_back(std::move(c));
   }
   return commands;
 }
@@ -121,13 +125,16 @@ void check_shown(const PrintedCommand& printed, const std::string& found) {
   }
 }
 
-TEST(Golden, DocumentsPrintWhatTheirCommandsPrint) {
+// Commands of a document may go on with files that those above them wrote.
+class Document : public testing::TestWithParam<fs::path> {};
+
+TEST_P(Document, PrintsWhatItsCommandsPrint) {
   const TemporaryFolder folder;
   fs::create_directory_symlink(kRoot / "docs", folder.path("docs"));
   std::map<std::string, RecordedRun> runs;
   for (RecordedRun& run : recorded_runs(kGolden)) runs.emplace(run.command, std::move(run));
   std::set<std::string> done;
-  for (const PrintedCommand& printed : all_printed_commands()) {
+  for (const PrintedCommand& printed : commands_of(GetParam())) {
     if (is_for_another_test(printed.command) || (printed.shown.empty() && done.contains(printed.command)))
       continue;
     SCOPED_TRACE(fmt::format("{}:{}: {}", printed.document, printed.line, printed.command));
@@ -152,6 +159,13 @@ TEST(Golden, DocumentsPrintWhatTheirCommandsPrint) {
     if (!recording()) check_shown(printed, found);
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Golden, Document, testing::ValuesIn(documents()), [](const auto& document) {
+  std::string name = document.param.stem().string();
+  std::ranges::replace_if(
+      name, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
+  return name;
+});
 
 // Files that printed commands write into a clone don't show up in `git status`.
 TEST(Golden, GitIgnoresWhatPrintedCommandsWrite) {

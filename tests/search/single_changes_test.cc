@@ -8,6 +8,7 @@
 #include "search/baselines/baselines.h"
 #include "tests/search/search_case.h"
 #include "tests/seeds.h"
+#include "tests/slow_test.h"
 
 namespace pipesim {
 namespace {
@@ -166,7 +167,7 @@ TEST(SingleChanges, WhatDoesNotFitNeverCounts) {
 }
 
 // A proven optimum can't be improved at all.
-TEST(SingleChanges, NoneHelpsAnOptimum) {
+SLOW_TEST(SingleChanges, NoneHelpsAnOptimum) {
   const SearchCase c("mlp:batch=32,hidden=64,layers=1", "levels:2@10GB/s");
   const SearchOutcome proof = c.exhaustive();
   ASSERT_TRUE(proof.proven);

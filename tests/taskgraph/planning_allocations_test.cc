@@ -15,7 +15,7 @@ thread_local std::size_t allocations = 0;
 }  // namespace
 
 // Sanitizers have an allocator of their own.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#ifndef PIPESIM_SANITIZED
 // g++ sees through the replaced operators and finds free() where delete was written.
 #pragma GCC diagnostic ignored "-Wmismatched-new-delete"
 

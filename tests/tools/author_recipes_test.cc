@@ -9,6 +9,7 @@
 
 #include "sim/base/files.h"
 #include "taskgraph/plan/plan_json.h"
+#include "tests/slow_test.h"
 #include "tests/temporary_folder.h"
 #include "tests/tools/command_line.h"
 #include "tools/frameworks/framework.h"
@@ -63,7 +64,7 @@ void expect_legal(const AuthorRecipe& row) {
   for (const Refusal& refusal : megatron.refusals(read.plan)) ADD_FAILURE() << refusal.part << refusal.reason;
 }
 
-TEST(AuthorRecipes, AreLegalAndOfMegatron) {
+SLOW_TEST(AuthorRecipes, AreLegalAndOfMegatron) {
   const std::vector<AuthorRecipe> rows = author_recipes();
   std::set<std::string> names;
   for (const AuthorRecipe& row : rows) {
@@ -76,7 +77,7 @@ TEST(AuthorRecipes, AreLegalAndOfMegatron) {
 }
 
 // The smallest two, as tools/scripts/author-recipes judges them.
-TEST(AuthorRecipes, TheBestIsNoSlowerThanTheirs) {
+SLOW_TEST(AuthorRecipes, TheBestIsNoSlowerThanTheirs) {
   const TemporaryFolder folder;
   const std::string plan = folder.path("plan.json"), run = folder.path("run");
   std::size_t judged = 0;

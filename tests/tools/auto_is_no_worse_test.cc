@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tests/seeds.h"
+#include "tests/slow_test.h"
 #include "tests/tools/command_line.h"
 
 namespace pipesim {
@@ -54,7 +55,7 @@ struct Contested {
   }
 };
 
-TEST(AutoIsNoWorse, ThanAnyPlannerOrSearchThatItAsks) {
+SLOW_TEST(AutoIsNoWorse, ThanAnyPlannerOrSearchThatItAsks) {
   int met = 0;
   for (const std::string& model : kContestants) {
     for (const std::string& topology : kContestTopologies) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "sim/base/files.h"
+#include "tests/slow_test.h"
 #include "tests/temporary_folder.h"
 #include "tests/tools/command_line.h"
 
@@ -34,7 +35,7 @@ TEST(IntraCommand, FindsSplitsWithACertificate) {
             nlohmann::json::parse(baseline.out)["iteration_time_s"].get<double>() * 1.01);
 }
 
-TEST(IntraCommand, ExportsInstancesThatSolversRead) {
+SLOW_TEST(IntraCommand, ExportsInstancesThatSolversRead) {
   const TemporaryFolder folder;
   const std::string plan = folder.path("p.plan.json"), out = folder.path("out");
   ASSERT_EQ(pipesim_run(of_small_gpt({"simulate", "--baseline", "data-parallel"}, {"-o", plan})).status, 0);

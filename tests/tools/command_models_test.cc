@@ -7,6 +7,7 @@
 #include "models/operator_kind.h"
 #include "models/zoo/zoo.h"
 #include "sim/base/files.h"
+#include "tests/slow_test.h"
 #include "tests/temporary_folder.h"
 #include "tests/tools/command_line.h"
 #include "tests/tools/two_layers.h"
@@ -40,7 +41,7 @@ TEST(Models, ShowsAnOperatorAsLoops) {
   EXPECT_EQ(pipesim_run({"models", "gpt3-1.3b", "--split", "b/2"}).status, 2);
 }
 
-TEST(Models, ListsTheWholeZoo) {
+SLOW_TEST(Models, ListsTheWholeZoo) {
   const Outcome outcome = pipesim_run({"models"});
   EXPECT_EQ(outcome.status, 0);
   EXPECT_EQ(outcome.err, "");
@@ -204,7 +205,7 @@ TEST(Models, RefusesUnknownKinds) {
             (Outcome{2, "", "pipesim: models: --markdown takes no MODEL\n"}));
 }
 
-TEST(Models, ReferenceIsFresh) {
+SLOW_TEST(Models, ReferenceIsFresh) {
   const Outcome outcome = pipesim_run({"models", "--markdown"});
   EXPECT_EQ(outcome.status, 0);
   EXPECT_EQ(read_file(PIPESIM_SOURCE_DIR "/docs/models.md"), outcome.out)

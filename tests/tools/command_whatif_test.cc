@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/files.h"
+#include "tests/slow_test.h"
 #include "tests/tools/command_line.h"
 
 namespace pipesim {
@@ -60,7 +61,7 @@ TEST(WhatIf, PointsEqualSingleRuns) {
   EXPECT_GT(study["points"][1]["time_s"], study["points"][0]["time_s"]);
 }
 
-TEST(WhatIf, RecipesOfPointsAreTheBestOfEach) {
+SLOW_TEST(WhatIf, RecipesOfPointsAreTheBestOfEach) {
   const StudyJson study = json_run(joined_words(
       joined_words({"whatif", "--vary", "nodes=1,2", "--vary", "device.memory=x1,x0.1"}, kGpt), kFewRecipes));
   EXPECT_EQ(study["plans"], "recipes");
@@ -75,7 +76,7 @@ TEST(WhatIf, RecipesOfPointsAreTheBestOfEach) {
 }
 
 // Searches with a budget in proposals, each from the plan of the point before.
-TEST(WhatIf, BytesDoNotDependOnThreads) {
+SLOW_TEST(WhatIf, BytesDoNotDependOnThreads) {
   const std::vector<std::string> asked = joined_words(
       {"whatif", "--plans", "search", "--proposals", "10", "--model", "gpt:layers=2", "--topology",
        "dgx-a100:1,gpus=4", "--vary", "intra_node.bandwidth=x0.1,x1", "--vary", "batch=8,16,32"},
@@ -101,7 +102,7 @@ TEST(WhatIf, GoesOnWithWhatIsMissing) {
   EXPECT_EQ(read_file(file), bytes);
 }
 
-TEST(WhatIf, FindsWhereTheKindOfPlanChanges) {
+SLOW_TEST(WhatIf, FindsWhereTheKindOfPlanChanges) {
   const StudyJson study = json_run(
       joined_words({"whatif", "--vary", "device.memory=4,80GB", "--crossovers", "--model",
                     "gpt:layers=8,hidden=2048,heads=16", "--topology", "dgx-a100:1", "--batch", "32"},

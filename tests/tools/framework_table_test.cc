@@ -9,13 +9,13 @@
 namespace pipesim {
 namespace {
 
-constexpr const char* kLlama =
-    "llama:sequence=128,layers=4,hidden=256,heads=8,kv_heads=8,ffn=512,vocab=1024";
+constexpr const char* kLlama = "llama:sequence=128,layers=4,hidden=256,heads=8,kv_heads=8,ffn=512,vocab=1024";
 
 // A plan of one recipe, which is all that was ranked, and rows of frameworks with another.
 class TakeFastestOf : public testing::Test {
  protected:
-  TakeFastestOf() : graph_(make_zoo_model(std::string(kLlama) + ",batch=16")), topology_(make_topology("dgx-h100:1")) {
+  TakeFastestOf()
+      : graph_(make_zoo_model(std::string(kLlama) + ",batch=16")), topology_(make_topology("dgx-h100:1")) {
     request_.with_shape = [](const ModelShape& shape) {
       return make_zoo_model(std::string(kLlama) + ",batch=" + std::to_string(shape.batch));
     };

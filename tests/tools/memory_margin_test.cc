@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/slow_test.h"
 #include "tests/temporary_folder.h"
 #include "tests/tools/command_line.h"
 
@@ -69,7 +70,7 @@ TEST(MemoryMarginOption, SimulateJudgesToTheByte) {
   EXPECT_THAT(full.err, HasSubstr("pipesim: the plan does not fit: gpu0 needs "));
 }
 
-TEST(MemoryMarginOption, NoPlannerOffersForFeasibleWhatLeavesTooLittle) {
+SLOW_TEST(MemoryMarginOption, NoPlannerOffersForFeasibleWhatLeavesTooLittle) {
   for (const char* algorithm : {"gpipe", "pipedream", "dapple", "alpa", "auto"}) {
     std::vector<std::string> more{"--algorithm", algorithm, "--microbatches", "4"};
     if (std::string(algorithm) == "auto") more.insert(more.end(), {"--proposals", "20"});
@@ -124,7 +125,7 @@ TEST(MemoryMarginOption, CompareAndExecuteTellTheVerdict) {
   EXPECT_THAT(full["infeasible"].get<std::string>(), HasSubstr("less a margin of 8 GB"));
 }
 
-TEST(MemoryMarginOption, ACheckpointsIsTheSame) {
+SLOW_TEST(MemoryMarginOption, ACheckpointsIsTheSame) {
   const TemporaryFolder folder;
   const std::string file = folder.path("checkpoint");
   const auto search = [&](const std::string& margin, const std::vector<std::string>& more) {

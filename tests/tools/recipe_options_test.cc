@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/files.h"
+#include "tests/slow_test.h"
 #include "tests/temporary_folder.h"
 #include "tests/tools/command_line.h"
 
@@ -174,7 +175,7 @@ TEST(RecipeOptions, CompareShowsSeveral) {
   EXPECT_EQ(recipes[1]["iteration_time_s"], simulated({"--recipe", "tp2,pp2,sp"})["iteration_time_s"]);
 }
 
-TEST(RecipeOptions, SearchesBeginWithThem) {
+SLOW_TEST(RecipeOptions, SearchesBeginWithThem) {
   const auto found = [](std::vector<std::string> more) {
     more.insert(more.end(), {"--proposals", "20", "--json"});
     const Outcome outcome = pipesim_run(on_eight("search", std::move(more)));

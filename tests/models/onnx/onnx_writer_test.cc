@@ -13,6 +13,7 @@
 #include "models/onnx/onnx_model.h"
 #include "models/operator_kind.h"
 #include "models/zoo/zoo.h"
+#include "tests/slow_test.h"
 
 namespace pipesim {
 namespace {
@@ -149,12 +150,12 @@ void expect_sound(const OperatorGraph& graph) {
   for (const Operator& op : graph.operators()) EXPECT_TRUE(names.contains(op.name)) << op.name;
 }
 
-TEST(OnnxWriter, OnnxAcceptsTheZooAndInfersTheSameShapes) {
+SLOW_TEST(OnnxWriter, OnnxAcceptsTheZooAndInfersTheSameShapes) {
   for (const ZooModel& model : zoo_models()) expect_sound(make_zoo_model(model.name));
 }
 
 // Scales, masks and rotations come back as operators of their own, which adds next to nothing.
-TEST(OnnxWriter, TheZooIsReadBackWithItsWeightsAndWork) {
+SLOW_TEST(OnnxWriter, TheZooIsReadBackWithItsWeightsAndWork) {
   for (const ZooModel& model : zoo_models()) {
     SCOPED_TRACE(model.name);
     const OperatorGraph graph = make_zoo_model(model.name);

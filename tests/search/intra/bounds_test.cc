@@ -12,6 +12,7 @@
 #include "sim/base/errors.h"
 #include "tests/search/intra/random_instance.h"
 #include "tests/seeds.h"
+#include "tests/slow_test.h"
 
 namespace pipesim {
 namespace {
@@ -93,7 +94,7 @@ std::optional<IntraCore> random_core(Rng& rng) {
   }
 }
 
-TEST(IntraBounds, AreValuesOfDualsAndBelowTheOptimum) {
+SLOW_TEST(IntraBounds, AreValuesOfDualsAndBelowTheOptimum) {
   std::size_t tight = 0, all = 0;
   for_each_seed(1000, [&](Rng& rng) {
     const std::optional<IntraCore> core = random_core(rng);
@@ -121,7 +122,7 @@ TEST(IntraBounds, AreValuesOfDualsAndBelowTheOptimum) {
 }
 
 // What shrinks a core: no choice with that strategy is cheaper than the rise says.
-TEST(IntraBounds, RisesAreBelowTheOptimumWithThatStrategy) {
+SLOW_TEST(IntraBounds, RisesAreBelowTheOptimumWithThatStrategy) {
   for_each_seed(300, [&](Rng& rng) {
     const std::optional<IntraCore> core = random_core(rng);
     if (!core) return;
@@ -165,7 +166,7 @@ TEST(IntraBounds, UsageOfTheMinimaIsASupergradient) {
   });
 }
 
-TEST(IntraElimination, FindsTheOptimumWithoutRows) {
+SLOW_TEST(IntraElimination, FindsTheOptimumWithoutRows) {
   std::size_t solved = 0;
   for_each_seed(500, [&](Rng& rng) {
     IntraInstance instance = random_instance(rng, 7, 3);

@@ -9,6 +9,7 @@
 #include "sim/base/errors.h"
 #include "tests/search/intra/random_instance.h"
 #include "tests/seeds.h"
+#include "tests/slow_test.h"
 
 namespace pipesim {
 namespace {
@@ -48,7 +49,7 @@ struct ReductionCase {
 
 class EachReduction : public testing::TestWithParam<ReductionCase> {};
 
-TEST_P(EachReduction, KeepsTheOptimum) {
+SLOW_TEST_P(EachReduction, KeepsTheOptimum) {
   std::size_t reduced = 0;
   for_each_seed(1000, [&](Rng& rng) {
     const IntraInstance instance = random_instance(rng, 6, 4);

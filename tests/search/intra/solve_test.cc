@@ -9,6 +9,7 @@
 #include "sim/base/errors.h"
 #include "tests/search/intra/random_instance.h"
 #include "tests/seeds.h"
+#include "tests/slow_test.h"
 
 namespace pipesim {
 namespace {
@@ -16,7 +17,7 @@ namespace {
 using testing::Le;
 
 // Bound ≤ optimum = best, with a proof; or a proof that there is none.
-TEST(IntraSolve, FindsAndProvesTheOptimum) {
+SLOW_TEST(IntraSolve, FindsAndProvesTheOptimum) {
   std::size_t found = 0, none = 0, searched = 0;
   for_each_seed(4000, [&](Rng& rng) {
     const IntraInstance instance = random_instance(rng, 6, 4);

@@ -6,6 +6,7 @@
 
 #include "tests/search/search_case.h"
 #include "tests/sim/random_graph.h"
+#include "tests/slow_test.h"
 
 namespace pipesim {
 namespace {
@@ -25,17 +26,17 @@ void expect_optimum_for_ten_seeds(const SearchCase& c, std::int64_t proposals) {
   }
 }
 
-TEST(Mcmc, FindsTheProvenOptimumOfLeNet) {
+SLOW_TEST(Mcmc, FindsTheProvenOptimumOfLeNet) {
   expect_optimum_for_ten_seeds(SearchCase("lenet", "p100-4x4:1"), 100'000);
 }
 
-TEST(Mcmc, FindsTheProvenOptimumOfALanguageModel) {
+SLOW_TEST(Mcmc, FindsTheProvenOptimumOfALanguageModel) {
   expect_optimum_for_ten_seeds(
       SearchCase("rnnlm:batch=64,steps=2,layers=1,hidden=1024,vocab=4000", "p100-4x4:1"), 20'000);
 }
 
 // Links too slow for more than one device.
-TEST(Mcmc, StaysOnOneDeviceWhereThatIsOptimal) {
+SLOW_TEST(Mcmc, StaysOnOneDeviceWhereThatIsOptimal) {
   const SearchCase c("rnnlm:batch=64,steps=2,layers=1,hidden=64,vocab=200", "levels:4@1GB/s@100us");
   EXPECT_EQ(c.exhaustive().best->evaluation, Evaluator(c.graph, c.costs, {}).evaluate(c.single().strategy));
   expect_optimum_for_ten_seeds(c, 1'000);

@@ -11,6 +11,7 @@
 #include "search/recipes/expand_recipe.h"
 #include "sim/base/deadline.h"
 #include "tests/fake_clock.h"
+#include "tests/slow_test.h"
 #include "topologies/presets/presets.h"
 
 namespace pipesim {
@@ -108,7 +109,7 @@ RankedCase ranked_llama(Bytes left, std::vector<std::string> only) {
           left, 16, std::move(only)};
 }
 
-TEST(RankRecipes, FindsTheBestOfAll) {
+SLOW_TEST(RankRecipes, FindsTheBestOfAll) {
   const std::vector<RankedCase> cases{
       ranked_llama(Bytes(0), {"mbs=2,4", "zero=0,1", "cp=1,2", "pp=2,4", "recompute=none"}),
       ranked_llama(Bytes(0), {"pp=1,4", "cp=1", "mbs=1", "recompute=selective,full"}),
@@ -161,7 +162,7 @@ TEST(RankRecipes, GoesOnUntilFewAreSimulated) {
 
 // An A100 has a third of the rate of an H100: stages on it get fewer layers, and copies of the model on
 // either are no better than the slower.
-TEST(RankRecipes, SplitsLayersBySpeedOfDevices) {
+SLOW_TEST(RankRecipes, SplitsLayersBySpeedOfDevices) {
   const auto best_on = [](const std::string& system) {
     RankedCase c{"gpt3-13b", system, Bytes(0), 128, {}};
     const Ranked ranked(std::move(c));
@@ -178,7 +179,7 @@ TEST(RankRecipes, SplitsLayersBySpeedOfDevices) {
   EXPECT_LT(*mixed.recipe.first, *mixed.recipe.last - 4);
 }
 
-TEST(RankRecipes, LeavesOutWhatDoesNotFit) {
+SLOW_TEST(RankRecipes, LeavesOutWhatDoesNotFit) {
   const std::vector<std::string> only{"mbs=2", "cp=1", "zero=0,1", "pp=1,2"};
   const Bytes of_best = Ranked(ranked_llama(Bytes(0), only)).rank().best()->peak;
   const Ranked tight(ranked_llama(Bytes(of_best.value / 2), only));

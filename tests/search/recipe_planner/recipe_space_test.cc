@@ -11,6 +11,7 @@
 #include "search/recipes/expand_recipe.h"
 #include "taskgraph/plan/plan.h"
 #include "tests/refusal.h"
+#include "tests/slow_test.h"
 #include "topologies/presets/presets.h"
 
 namespace pipesim {
@@ -153,7 +154,7 @@ std::vector<std::string> differing(const std::set<std::string>& a, const std::se
   return apart;
 }
 
-TEST(RecipeSpace, HasEveryRecipeOnce) {
+SLOW_TEST(RecipeSpace, HasEveryRecipeOnce) {
   const SpaceCase llama(kLlamaOfSpace, "dgx-a100:2", 24);
   EXPECT_THAT(differing(recipes_in(llama.space()), all_recipes(llama, {0, 2, 4, 8})), IsEmpty());
   EXPECT_GT(llama.space().size(), 5000);

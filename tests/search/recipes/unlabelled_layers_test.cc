@@ -8,6 +8,7 @@
 #include "taskgraph/plan/repeated_blocks.h"
 #include "tests/search/recipes/random_recipe.h"
 #include "tests/seeds.h"
+#include "tests/slow_test.h"
 #include "topologies/presets/presets.h"
 
 namespace pipesim {
@@ -28,7 +29,7 @@ OperatorGraph unlabelled(const OperatorGraph& graph, Rng& rng) {
 }
 
 // Every transformer of the zoo at its default depth.
-TEST(UnlabelledLayers, GiveTheSamePlans) {
+SLOW_TEST(UnlabelledLayers, GiveTheSamePlans) {
   const Topology topology = make_topology("dgx-h100:4");
   for (const char* name :
        {"gpt", "gpt3-760m", "bert-base", "bert-large", "t5-base", "xlnet36", "llama", "llama3-8b",

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "tests/slow_test.h"
 #include "tests/temporary_folder.h"
 #include "tests/tools/command_line.h"
 
@@ -38,7 +39,7 @@ std::string replaced(std::string text, const std::string& old, const std::string
 
 Json table_of(const Outcome& outcome) { return Json::parse(outcome.out)["tables"][0]; }
 
-TEST(Accuracy, OfMegatronsMemoryIsWithinAFewPercent) {
+SLOW_TEST(Accuracy, OfMegatronsMemoryIsWithinAFewPercent) {
   const Outcome outcome = pipesim_run({"accuracy", "--data", kFolder, "--json"});
   ASSERT_EQ(outcome.status, 0) << outcome;
   const Json table = table_of(outcome);
@@ -65,14 +66,14 @@ TEST(Accuracy, OfMegatronsMemoryIsWithinAFewPercent) {
 
 // By hand: 64,109,568 weights of 2 bytes and gradients of 4; an eighth of master weights and moments, 12
 // bytes; two workspaces of cuBLAS, 32 MiB each, and one of Transformer Engine on Ampere, 4 MiB.
-TEST(Accuracy, CountsTheStateOfADistributedOptimizer) {
+SLOW_TEST(Accuracy, CountsTheStateOfADistributedOptimizer) {
   const Json run = table_of(pipesim_run({"accuracy", "--data", kFolder, "--json"}))["runs"][0];
   EXPECT_EQ(run["predicted_state_bytes"], 64'109'568 * 6 + 64'109'568 / 8 * 12 + (2 * 32 + 4) * 1'048'576);
   EXPECT_EQ(run["measured_state_bytes"], 552'128'512);
   EXPECT_EQ(run["recipe"], "tp1,cp1,dp8,pp1,mbs4,zero1,shard=8");
 }
 
-TEST(Accuracy, CountsRunsThatItCannotExpress) {
+SLOW_TEST(Accuracy, CountsRunsThatItCannotExpress) {
   const Outcome outcome = pipesim_run({"accuracy", "--data", kFolder, "--rows"});
   EXPECT_EQ(outcome.status, 0) << outcome;
   EXPECT_THAT(outcome.out, HasSubstr("megatron_golden.csv: 9 runs, 7 of them predicted\n"));
@@ -242,7 +243,7 @@ TEST(Accuracy, ReadsPublishedRuns) {
 }
 
 // Rows of NVIDIA/NeMo and NVIDIA-NeMo/Megatron-Bridge, and of mlcommons/training_results (all Apache-2.0).
-TEST(Accuracy, ReadsRunsInFloat8) {
+SLOW_TEST(Accuracy, ReadsRunsInFloat8) {
   const TemporaryFolder folder;
   (void)folder.file(
       "bridge.csv",

@@ -10,6 +10,7 @@
 #include "costmodel/constants/cluster_constants.h"
 #include "sim/base/files.h"
 #include "sim/base/rng.h"
+#include "tests/slow_test.h"
 #include "tests/temporary_folder.h"
 #include "tests/tools/command_line.h"
 #include "tools/accuracy/predict_run.h"
@@ -99,7 +100,7 @@ class CalibrateRuns : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(CalibrateRuns, RecoversATruthWithinItsIntervals) {
+SLOW_TEST_F(CalibrateRuns, RecoversATruthWithinItsIntervals) {
   const Outcome outcome = calibrate(table_of_a_truth(), {"--suggest", "2", "--json"});
   ASSERT_EQ(outcome.status, 0) << outcome;
   const Json found = Json::parse(outcome.out);
@@ -126,7 +127,7 @@ TEST_F(CalibrateRuns, RecoversATruthWithinItsIntervals) {
 }
 
 // A row that can't be predicted is dropped.
-TEST_F(CalibrateRuns, JudgesByTheRunsThatAreLeft) {
+SLOW_TEST_F(CalibrateRuns, JudgesByTheRunsThatAreLeft) {
   ExpressedRun wrong = run_of(kSettings[0]);
   wrong.recipe = "tp1,nonsense";
   const Outcome outcome =
@@ -136,7 +137,7 @@ TEST_F(CalibrateRuns, JudgesByTheRunsThatAreLeft) {
                                  HasSubstr("run next")));
 }
 
-TEST_F(CalibrateRuns, MakesPredictionsWithAnInterval) {
+SLOW_TEST_F(CalibrateRuns, MakesPredictionsWithAnInterval) {
   ASSERT_EQ(calibrate(table_of_a_truth(), {"--suggest", "0"}).status, 0);
   const ExpressedRun run = run_of(kSettings[0]);
   const std::vector<std::string> words{"simulate",
@@ -173,7 +174,7 @@ TEST_F(CalibrateRuns, MakesPredictionsWithAnInterval) {
               HasSubstr(constants() + ": the constants are of A100-80GB, and topology"));
 }
 
-TEST_F(CalibrateRuns, PredictionsOfAccuracyHaveIntervalsThatHold) {
+SLOW_TEST_F(CalibrateRuns, PredictionsOfAccuracyHaveIntervalsThatHold) {
   const std::string table = table_of_a_truth();
   ASSERT_EQ(calibrate(table, {"--suggest", "0", "--most-runs", "10"}).status, 0);
   const Outcome outcome =
@@ -186,7 +187,7 @@ TEST_F(CalibrateRuns, PredictionsOfAccuracyHaveIntervalsThatHold) {
 }
 
 // Rows without a time are what might be run.
-TEST_F(CalibrateRuns, SuggestsRowsThatHaveNoTime) {
+SLOW_TEST_F(CalibrateRuns, SuggestsRowsThatHaveNoTime) {
   const std::string wanted =
       row_of(run_of({2048, "tp2,dp4,mbs2", 16}), "") + row_of(run_of({2048, "tp2,dp4,mbs3", 16}), "");
   const Outcome outcome = calibrate(table_of_a_truth() + wanted, {"--suggest", "5"});

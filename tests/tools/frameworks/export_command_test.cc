@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/files.h"
+#include "tests/slow_test.h"
 #include "tests/tools/command_line.h"
 
 namespace pipesim {
@@ -81,7 +82,7 @@ TEST(Export, ReadsBackToTheSamePlanFile) {
   }
 }
 
-TEST(Export, RefusesWithTheNearestRecipeAndItsCost) {
+SLOW_TEST(Export, RefusesWithTheNearestRecipeAndItsCost) {
   const TemporaryFolder folder;
   const std::string out = folder.path("run");
   const std::string plan = plan_of_recipe(folder, "llama3-8b:layers=8", "pp4,dp2,mbs1,schedule=zb-h1");
@@ -106,7 +107,7 @@ TEST(Export, RefusesWithTheNearestRecipeAndItsCost) {
 }
 
 // The command that the message names writes a plan of the time that it says, which can be exported.
-TEST(Export, NamesTheBestRecipeOfTheFramework) {
+SLOW_TEST(Export, NamesTheBestRecipeOfTheFramework) {
   const TemporaryFolder folder;
   const std::string plan =
       plan_of_recipe(folder, "llama3-70b", "tp8,pp8,sp,mbs1,recompute=full,zero1", "64", "dgx-h100:8");
@@ -129,7 +130,7 @@ TEST(Export, NamesTheBestRecipeOfTheFramework) {
 }
 
 // A plan for Megatron-LM says what its kernels keep; those of torchtitan keep more.
-TEST(Export, NamesTheBestOfWhatTheOtherFrameworkKeeps) {
+SLOW_TEST(Export, NamesTheBestOfWhatTheOtherFrameworkKeeps) {
   const TemporaryFolder folder;
   const std::string plan = folder.path("plan.json"), best = folder.path("best.json");
   ASSERT_EQ(pipesim_run({"simulate", "--model", "llama3-8b", "--topology", "dgx-h100", "--batch", "16",
@@ -244,7 +245,7 @@ TEST(Export, SaysWhatIsMissing) {
             "you mean \"megatron\"?); see \"pipesim help export\"\n");
 }
 
-TEST(ImportPlan, JudgesARunAgainstTheBestRecipe) {
+SLOW_TEST(ImportPlan, JudgesARunAgainstTheBestRecipe) {
   const TemporaryFolder folder;
   const std::string script = folder.path("run.sh"), plan = folder.path("yours.json");
   write_file(script,

@@ -8,6 +8,7 @@
 
 #include "search/recipe_planner/space/recipe_space.h"
 #include "tests/refusal.h"
+#include "tests/slow_test.h"
 #include "tests/temporary_folder.h"
 #include "tests/tools/command_line.h"
 #include "tests/tools/frameworks/framework_case.h"
@@ -37,7 +38,7 @@ RecipeSpace space_of(const OpenRun& open, const RecipeModel& model) {
   return {model, open.topology, open.samples, open.filter};
 }
 
-TEST(Frameworks, RanksAsSimulatingAllOfTheirRecipes) {
+SLOW_TEST(Frameworks, RanksAsSimulatingAllOfTheirRecipes) {
   const Topology topology = make_topology("dgx-h100:gpus=4");
   for (const Framework& framework : frameworks()) {
     for (const char* text : {kSmallLlama, kSmallMixtral}) {

@@ -10,6 +10,7 @@
 
 #include "search/baselines/baselines.h"
 #include "tests/search/search_case.h"
+#include "tests/slow_test.h"
 #include "tests/tools/command_line.h"
 #include "tools/cli/figures.h"
 #include "tools/reports/operator_words.h"
@@ -250,7 +251,7 @@ TEST(OperatorWords, NameKindsAndSplits) {
 std::string one_line(const std::string& text) { return std::regex_replace(text, std::regex("\\s+"), " "); }
 
 // Every command prints the reason that its JSON has.
-TEST(PlanReasonCommands, PrintTheTextOfTheirJson) {
+SLOW_TEST(PlanReasonCommands, PrintTheTextOfTheirJson) {
   const std::vector<std::vector<std::string>> commands{
       {"search", "--model", "lenet", "--topology", "p100-4x4:1", "--algorithm", "expert", "--proposals",
        "10"},
@@ -275,7 +276,7 @@ TEST(PlanReasonCommands, PrintTheTextOfTheirJson) {
 }
 
 // The same plan needs no reason.
-TEST(PlanReasonCommands, APlanThatIsTheBaselineSaysSo) {
+SLOW_TEST(PlanReasonCommands, APlanThatIsTheBaselineSaysSo) {
   const std::vector<std::string> args{"search",     "--model",     "lenet",         "--topology",
                                       "p100-4x4:1", "--algorithm", "data-parallel", "--proposals",
                                       "10",         "--json"};

@@ -2,6 +2,7 @@
 
 #include "tests/executor/cpu/defined_activation.h"
 #include "tests/executor/cpu/kernel_checks.h"
+#include "tests/seeds.h"
 
 namespace pipesim::cpu {
 namespace {
@@ -238,9 +239,11 @@ TEST(VolumeConvolution, SlidesInThreeDims) {
   const auto check = [](const Sizes& x, const Attributes& attributes) {
     check_image_kernel("conv3d", define_any_convolution, x, attributes);
   };
-  check({2, 2, 4, 5, 4}, {{"out", 2}, {"kernel", 3}, {"pad", 1}});
-  check({2, 4, 5, 4, 6},
-        {{"out", 4}, {"kernel", Sizes{1, 2, 3}}, {"stride", Sizes{2, 1, 2}}, {"groups", 2}, {"bias", 0}});
+  if (!sanitized) {  // the other two take a minute and a half there
+    check({2, 2, 4, 5, 4}, {{"out", 2}, {"kernel", 3}, {"pad", 1}});
+    check({2, 4, 5, 4, 6},
+          {{"out", 4}, {"kernel", Sizes{1, 2, 3}}, {"stride", Sizes{2, 1, 2}}, {"groups", 2}, {"bias", 0}});
+  }
   check({1, 2, 3, 4, 4}, {{"out", 2}, {"kernel", 2}, {"pad", 1}, {"pad_end", 0}, {"activation", "relu"}});
 }
 

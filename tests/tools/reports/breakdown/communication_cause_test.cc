@@ -10,6 +10,7 @@
 #include "search/baselines/placement.h"
 #include "tests/search/recipes/random_recipe.h"
 #include "tests/seeds.h"
+#include "tests/slow_test.h"
 #include "tools/reports/task_names.h"
 #include "topologies/presets/presets.h"
 
@@ -233,7 +234,7 @@ void expect_possible_causes(const std::string& name) {
   EXPECT_EQ(met.size(), experts ? kCommunicationCauses : kCommunicationCauses - 1);
 }
 
-TEST(CommunicationCause, IsOfWhatTheRecipeDivides) {
+SLOW_TEST(CommunicationCause, IsOfWhatTheRecipeDivides) {
   expect_possible_causes("llama:layers=4,hidden=64,heads=8,kv_heads=4,vocab=96,sequence=32,ffn=64,batch=8");
   for (const char* groups : {"1", "4", "16"}) {
     expect_possible_causes(
