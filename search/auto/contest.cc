@@ -78,12 +78,7 @@ AutoEntry Contest::run(const std::string& name, double seconds, const Turn& plan
     const Deadline share = until_.within(seconds);
     std::optional<KeepTo> kept(std::in_place, share);
     Found found = plan(told.note);
-    if (found.as_asked) {
-      found.plan.recompute = request_.options.recompute;
-      found.plan.state_sharding = request_.options.state_sharding;
-      found.plan.gathered_inputs = request_.options.gathered_inputs;
-      found.plan.gradient_reduction = request_.options.gradient_reduction;
-    }
+    if (found.as_asked) found.plan.set_policies(request_.options);
     const Deadline scored = until_.within(std::max(share.left(), seconds / 2));
     kept.emplace(scored);
     told.evaluation = found.evaluation ? found.evaluation : evaluator_.evaluate(found.plan);

@@ -63,10 +63,7 @@ void PlannerTurns::rank_recipes() {
     note = planned.note;
     JointPlan plan = joint_plan(planned.graph, request_.topology(), planned.options.microbatches,
                                 planned.strategy, planned.options.pipeline);
-    plan.recompute = planned.options.recompute;
-    plan.state_sharding = planned.options.state_sharding;
-    plan.gathered_inputs = planned.options.gathered_inputs;
-    plan.gradient_reduction = planned.options.gradient_reduction;
+    plan.set_policies(planned.options);
     plan.sequence = planned.sequence;
     ranking_ = std::move(planned.recipes);
     return Contest::Found{std::move(plan), planned.scored, false};
@@ -181,8 +178,8 @@ bool PlannerTurns::ask_planner(const Algorithm& planner, std::int32_t microbatch
       sized.options.microbatches = microbatches;
       sized.settings.copy_microbatch = copy_microbatch;
       PlannedPipeline planned = planner.propose(sized);
-      JointPlan plan{planned.options.microbatches,
-                     {},
+      JointPlan plan{{},
+                     planned.options.microbatches,
                      *std::move(planned.options.pipeline),
                      std::move(planned.meshes),
                      {}};

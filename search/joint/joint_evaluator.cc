@@ -30,18 +30,14 @@ const OperatorGraph* JointEvaluator::graph(std::int32_t microbatches, const Sequ
 PlanOptions JointEvaluator::options(const JointPlan& plan) const {
   PlanOptions options = options_;
   options.microbatches = plan.microbatches;
-  options.recompute = plan.recompute;
-  options.state_sharding = plan.state_sharding;
-  options.gathered_inputs = plan.gathered_inputs;
-  options.gradient_reduction = plan.gradient_reduction;
+  options.set_policies(plan);
   if (plan.has_pipeline()) options.pipeline = plan.pipeline;
   return options;
 }
 
 Evaluator& JointEvaluator::evaluator_of(const JointPlan& plan, const OperatorGraph& graph) {
-  std::string shared =
-      fmt::format("{} {} {} {} {} {}", plan.microbatches, plan.sequence.parts, plan.sequence.token_groups,
-                  plan.state_sharding.str(), name_of(plan.gathered_inputs), name_of(plan.gradient_reduction));
+  std::string shared = fmt::format("{} {} {} {}", plan.microbatches, plan.sequence.parts,
+                                   plan.sequence.token_groups, plan.shared_text());
   const auto known = std::ranges::find(evaluators_, shared, &KeptEvaluator::shared);
   if (known != evaluators_.end()) {
     std::rotate(evaluators_.begin(), known, known + 1);

@@ -41,12 +41,7 @@ class JointReader {
                              plan.sequence.parts, plan.sequence.token_groups));
     const std::size_t operators = graph->operators().size();
     plan.recompute = recompute(value, operators);
-    if (const auto sharding = value.find("state_sharding"))
-      plan.state_sharding = parse_state_sharding(sharding->string());
-    if (const auto gathered = value.find("gathered_inputs"))
-      plan.gathered_inputs = parse_gathered_inputs(gathered->string());
-    if (const auto reduction = value.find("gradient_reduction"))
-      plan.gradient_reduction = parse_gradient_reduction(reduction->string());
+    read_policies(value, plan);
     plan.pipeline.schedule = value.at("schedule").string();
     if (const auto messages = value.find("messages"))
       plan.pipeline.messages = parse_stage_messages(messages->string());
@@ -169,10 +164,7 @@ JointJson json_of(const JointPlan& plan) {
   } else {
     json["recompute"] = name_of(plan.recompute.kind);
   }
-  if (plan.state_sharding.any()) json["state_sharding"] = plan.state_sharding.str();
-  if (plan.gathered_inputs != GatheredInputs::Keep) json["gathered_inputs"] = name_of(plan.gathered_inputs);
-  if (plan.gradient_reduction != GradientReduction::Overlapped)
-    json["gradient_reduction"] = name_of(plan.gradient_reduction);
+  write_policies(plan, json);
   if (plan.pipeline.messages) json["messages"] = name_of(*plan.pipeline.messages);
   if (plan.sequence.parts > 1) json["parts"] = plan.sequence.parts;
   if (plan.sequence.token_groups > 0) json["token_groups"] = plan.sequence.token_groups;

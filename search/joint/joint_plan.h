@@ -13,17 +13,13 @@
 namespace pipesim {
 
 /// A plan of the joint space of pipelines and splits: stages on meshes, and operators that differ from the
-/// split of their stage. Everything but microbatches and pipeline is as in PlanOptions.
-struct JointPlan {
+/// split of their stage.
+struct JointPlan : PlanPolicies {
   std::int32_t microbatches = 1;
-  Recompute recompute;
   Pipeline pipeline;
   std::vector<StageMesh> meshes;               ///< of stages by mesh_of_stage(); no two share a device
   std::map<std::int32_t, ParallelConfig> own;  ///< by operator, on devices of its stage's mesh
   bool scheduled = false;  ///< of one stage: it has the schedule's order of steps; else there is no pipeline
-  StateSharding state_sharding = {};
-  GatheredInputs gathered_inputs = GatheredInputs::Keep;
-  GradientReduction gradient_reduction = GradientReduction::Overlapped;
   SequenceDivision sequence = {};
   bool operator==(const JointPlan&) const = default;
   [[nodiscard]] bool has_pipeline() const { return scheduled || pipeline.num_stages() > 1; }

@@ -45,9 +45,7 @@ PlanDigest digest_of(const JointPlan& plan) {
   mixer.add(static_cast<std::int64_t>(plan.recompute.kind));
   mixer.add_size(plan.recompute.segment_of);
   for (const std::int32_t segment : plan.recompute.segment_of) mixer.add(segment);
-  mixer.add(plan.state_sharding.str());
-  mixer.add(static_cast<std::int64_t>(plan.gathered_inputs));
-  mixer.add(static_cast<std::int64_t>(plan.gradient_reduction));
+  mixer.add(plan.shared_text());
   mixer.add(plan.sequence.parts);
   mixer.add(plan.sequence.token_groups);
   mixer.add(plan.has_pipeline() ? plan.pipeline.schedule : "");  // else the schedule decides nothing

@@ -191,11 +191,7 @@ Json json_of(const SearchSubject& subject) {
   if (subject.options.recompute.kind != Recompute::Kind::None)
     json["recompute"] =
         recompute_segments(subject.graph, subject.options.recompute, subject.options.pipeline);
-  if (subject.options.state_sharding.any()) json["state_sharding"] = subject.options.state_sharding.str();
-  if (subject.options.gathered_inputs != GatheredInputs::Keep)
-    json["gathered_inputs"] = name_of(subject.options.gathered_inputs);
-  if (subject.options.gradient_reduction != GradientReduction::Overlapped)
-    json["gradient_reduction"] = name_of(subject.options.gradient_reduction);
+  write_policies(subject.options, json);
   if (subject.options.imbalance.any()) json["imbalance"] = subject.options.imbalance.str();
   if (const MemoryMargin& margin = subject.topology.memory_margin(); !margin.is_none())
     json["memory_margin"] = margin.str();

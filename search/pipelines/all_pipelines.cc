@@ -200,10 +200,7 @@ class PipelineTrials {
     plain.gradient_type = options.gradient_type;
     plain.gradient_piece = options.gradient_piece;
     plain.microbatches = options.microbatches;
-    plain.recompute = options.recompute;
-    plain.state_sharding = options.state_sharding;
-    plain.gathered_inputs = options.gathered_inputs;
-    plain.gradient_reduction = options.gradient_reduction;
+    plain.set_policies(options);
     plain.imbalance = options.imbalance;
     return plain;
   }

@@ -13,10 +13,7 @@ namespace pipesim {
 
 void RecipeStrategy::apply_to(PlanOptions& options) const {
   options.pipeline = pipeline;
-  options.recompute = recompute;
-  options.state_sharding = state_sharding;
-  options.gathered_inputs = gathered_inputs;
-  options.gradient_reduction = gradient_reduction;
+  options.set_policies(*this);
 }
 
 namespace {
@@ -29,15 +26,12 @@ class RecipeExpander {
 
   RecipeStrategy expand() {
     RecipeStrategy made;
-    made.state_sharding = recipe_.state_sharding;
-    made.gathered_inputs = recipe_.gathered_inputs();
-    made.gradient_reduction = recipe_.gradient_reduction();
+    made.set_policies(recipe_.policies());
     const std::vector<std::int32_t> stage_of = stages();
     if (recipe_.pipeline > 1)
       made.pipeline = Pipeline{recipe_.schedule_name(), stage_of, {}, recipe_.messages};
-    made.recompute = recipe_.recomputed_layers
-                         ? full_of_first(*recipe_.recomputed_layers, model_.graph(), made.pipeline)
-                         : Recompute{recipe_.recompute, {}};
+    if (recipe_.recomputed_layers)
+      made.recompute = full_of_first(*recipe_.recomputed_layers, model_.graph(), made.pipeline);
     for (std::size_t i = 0; i < model_.graph().operators().size(); ++i) {
       stop_if_late();
       made.strategy.push_back(config_of(OperatorId(i), mesh_.group(group_of(stage_of[i]))));

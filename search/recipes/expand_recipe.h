@@ -12,7 +12,7 @@
 
 namespace pipesim {
 
-/// The strategy, pipeline, recompute and state sharding that a recipe stands for. The recipe must be
+/// The strategy, pipeline and policies that a recipe stands for. The recipe must be
 /// completed().
 ///
 /// Every operator's samples are split over dp, its sequence over cp; over tp, in this order of preference,
@@ -23,13 +23,9 @@ namespace pipesim {
 /// With `ep` or `etp`, operators whose tensors all run over experts are on the experts' mesh: the experts are
 /// split over ep, their features over etp, and edp copies have different tokens (Liu et al.,
 /// arXiv:2504.14960).
-struct RecipeStrategy {
+struct RecipeStrategy : PlanPolicies {
   Strategy strategy;
   std::optional<Pipeline> pipeline;
-  Recompute recompute;
-  StateSharding state_sharding;
-  GatheredInputs gathered_inputs = GatheredInputs::Keep;
-  GradientReduction gradient_reduction = GradientReduction::Overlapped;
   /// Sets what the recipe says of a plan's options: all but the strategy.
   void apply_to(PlanOptions& options) const;
 };

@@ -8,8 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "taskgraph/plan/gathered_inputs.h"
-#include "taskgraph/plan/gradient_reduction.h"
+#include "taskgraph/plan/policies.h"
 #include "taskgraph/plan/recompute.h"
 #include "taskgraph/plan/stage_messages.h"
 #include "taskgraph/plan/state_sharding.h"
@@ -105,6 +104,11 @@ struct Recipe {
   [[nodiscard]] GradientReduction gradient_reduction() const {
     const bool once = pipeline > 1 && !state_sharding.each_microbatch();
     return reduction.value_or(once ? GradientReduction::AfterSteps : GradientReduction::Overlapped);
+  }
+  /// What plans of this recipe have; recomputation is that of whole stages, whatever `recomputed_layers`
+  /// says.
+  [[nodiscard]] PlanPolicies policies() const {
+    return {{recompute, {}}, state_sharding, gathered_inputs(), gradient_reduction()};
   }
   /// Copies of some weight, dense or of an expert.
   [[nodiscard]] std::int64_t copies_of_weights() const {

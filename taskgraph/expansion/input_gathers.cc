@@ -17,6 +17,7 @@ InputGathers::InputGathers(StrategyExpander& expander)
 }
 
 void InputGathers::add(const BoundStrategy& strategy, std::int32_t microbatch) {
+  if (read_until_.empty()) return;
   now_ = &strategy;
   microbatch_ = microbatch;
   // The microbatch's wirings are the last ones, and those for backward come behind.

@@ -13,8 +13,7 @@ namespace pipesim {
 class StrategyExpander;
 class ExpandedStrategy;
 
-/// For plans that gather inputs again (GatheredInputs::Again): adds the second gather of what forward
-/// gathered.
+/// Adds the second gather of what forward gathered to plans that gather inputs again.
 ///
 /// It is worth while where every device holds a part of the tensor, and gets more than that, from devices of
 /// the same stage. The second gather begins when backward of the operator behind its readers is done, so that
@@ -22,7 +21,8 @@ class ExpandedStrategy;
 class InputGathers {
  public:
   explicit InputGathers(StrategyExpander& expander);
-  /// Adds the second gathers of a microbatch whose transfers of activations were added already.
+  /// Adds the second gathers of a microbatch whose transfers of activations were added already; none where
+  /// the plan keeps inputs.
   void add(const BoundStrategy& strategy, std::int32_t microbatch);
 
  private:
@@ -37,8 +37,8 @@ class InputGathers {
   StrategyExpander& expander_;
   const PlanContents& contents_;
   const ExpandedStrategy& made_;
-  std::vector<OperatorId>
-      read_until_;  // by operator: the first whose backward needs what its second run reads
+  /// By operator: the first whose backward needs what its second run reads; empty where inputs are kept.
+  std::vector<OperatorId> read_until_;
   std::map<std::pair<LayoutId, LayoutId>, bool> gathers_;
   // These two belong to the microbatch that is being added.
   const BoundStrategy* now_ = nullptr;

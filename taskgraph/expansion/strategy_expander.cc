@@ -119,7 +119,7 @@ void StrategyExpander::add_microbatches(const PipelineOrder& order) {
       stop_if_late();
       wire_backward(TensorId(t));
     }
-    if (contents_.options().gathered_inputs == GatheredInputs::Again) input_gathers_.add(*now_, microbatch_);
+    input_gathers_.add(*now_, microbatch_);
     if (contents_.options().state_sharding.each_microbatch()) {
       for (std::size_t i = 0; i < ops; ++i) {
         for (const TensorId w : contents_.backward().owned_weights(OperatorId(i))) {

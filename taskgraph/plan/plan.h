@@ -7,13 +7,10 @@
 
 #include "costmodel/cost_model.h"
 #include "sim/base/data_type.h"
-#include "taskgraph/plan/gathered_inputs.h"
-#include "taskgraph/plan/gradient_reduction.h"
 #include "taskgraph/plan/imbalance.h"
 #include "taskgraph/plan/parallel_config.h"
 #include "taskgraph/plan/pipeline.h"
-#include "taskgraph/plan/recompute.h"
-#include "taskgraph/plan/state_sharding.h"
+#include "taskgraph/plan/policies.h"
 
 namespace pipesim {
 
@@ -24,7 +21,7 @@ using Strategy = std::vector<ParallelConfig>;
 inline constexpr std::int32_t kMostMicrobatches = 1 << 20;
 
 /// The part of a plan besides its configs.
-struct PlanOptions {
+struct PlanOptions : PlanPolicies {
   Optimizer optimizer = Optimizer::Momentum;
   DataType gradient_type = DataType::Float32;  ///< weight gradients accumulate and travel in it
   /// Gradient synchronisation is cut into pieces of at most this, so that one weight's transfer never blocks
@@ -36,10 +33,6 @@ struct PlanOptions {
   std::int32_t microbatches = 1;
   /// Without one, every device runs one microbatch after the other, each forward and backward.
   std::optional<Pipeline> pipeline;
-  Recompute recompute;           ///< which operators run forward once more before backward
-  StateSharding state_sharding;  ///< what the copies of a weight divide among each other
-  GatheredInputs gathered_inputs = GatheredInputs::Keep;                 ///< what backward reads of them
-  GradientReduction gradient_reduction = GradientReduction::Overlapped;  ///< in pipelines
   Imbalance imbalance;  ///< of the tokens that experts get; it changes times and memory, no result
   bool operator==(const PlanOptions&) const = default;
 };

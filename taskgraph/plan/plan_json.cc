@@ -47,11 +47,7 @@ PlanOptions read_options(const JsonValue& root) {
   if (const auto v = root.find("gradient_piece")) options.gradient_piece = v->bytes();
   if (const auto v = root.find("microbatches"))
     options.microbatches = static_cast<std::int32_t>(v->integer(1, kMostMicrobatches));
-  if (const auto v = root.find("state_sharding")) options.state_sharding = read_at(*v, parse_state_sharding);
-  if (const auto v = root.find("gathered_inputs"))
-    options.gathered_inputs = read_at(*v, parse_gathered_inputs);
-  if (const auto v = root.find("gradient_reduction"))
-    options.gradient_reduction = read_at(*v, parse_gradient_reduction);
+  read_policies(root, options);
   if (const auto v = root.find("imbalance")) options.imbalance = imbalance_of(*v);
   return options;
 }
@@ -136,11 +132,7 @@ std::string to_json(const Plan& plan, const OperatorGraph& graph, const Topology
   head["gradient_type"] = name_of(plan.options.gradient_type);
   head["gradient_piece"] = to_text(plan.options.gradient_piece);
   if (plan.options.microbatches > 1) head["microbatches"] = plan.options.microbatches;
-  if (plan.options.state_sharding.any()) head["state_sharding"] = plan.options.state_sharding.str();
-  if (plan.options.gathered_inputs != GatheredInputs::Keep)
-    head["gathered_inputs"] = name_of(plan.options.gathered_inputs);
-  if (plan.options.gradient_reduction != GradientReduction::Overlapped)
-    head["gradient_reduction"] = name_of(plan.options.gradient_reduction);
+  write_policies(plan.options, head);
   if (const std::vector<double>& loads = plan.options.imbalance.loads; loads.size() == 1)
     head["imbalance"] = loads.front();
   else if (!loads.empty())

@@ -59,11 +59,10 @@ class PlanFile {
 /// ["gpu0..gpu7"]}. Splits are listed slowest first; replicas are slowest of all. "gpu0..gpu7" is a range in
 /// the topology's order, and "all" means every device in order. The members above the configs are the
 /// PlanOptions by name: "optimizer", "gradient_type", "gradient_piece", and "microbatches" where there are
-/// several, "state_sharding" (StateSharding::str()) where there is any, "gathered_inputs" where they are not
-/// kept, "recipe", "found_by" and "seed". A pipeline has "schedule", "stages" and, where replicas take turns,
-/// "replicas", a number per stage. "stages" is a list of operators per stage, in which "conv1..fc6" is a
-/// range in the model's order. "recompute" is "selective", "full", "stage", or a list of segments; a segment
-/// is such a list of operators, or a single entry. Reads back to an equal plan.
+/// several, those of write_policies(), "recipe", "found_by" and "seed". A pipeline has "schedule", "stages"
+/// and, where replicas take turns, "replicas", a number per stage. "stages" is a list of operators per stage,
+/// in which "conv1..fc6" is a range in the model's order. "recompute" is "selective", "full", "stage", or a
+/// list of segments; a segment is such a list of operators, or a single entry. Reads back to an equal plan.
 std::string to_json(const Plan& plan, const OperatorGraph& graph, const Topology& topology);
 
 }  // namespace pipesim

@@ -46,17 +46,16 @@ std::vector<fs::path> documents() {
   return documents;
 }
 
-std::vector<PrintedCommand> commands_of(const fs::path& document) {
-  return printed_commands(read_file(document), fs::relative(document, kRoot).string());
-}
-
-std::vector<PrintedCommand> all_printed_commands() {
+std::vector<PrintedCommand> commands_of(const std::vector<fs::path>& documents) {
   std::vector<PrintedCommand> commands;
-  for (const fs::path& document : documents()) {
-    for (PrintedCommand& c : commands_of(document)) commands.push_back(std::move(c));
+  for (const fs::path& document : documents) {
+    for (PrintedCommand& c : printed_commands(read_file(document), fs::relative(document, kRoot).string()))
+      commands.push_back(std::move(c));
   }
   return commands;
 }
+
+std::vector<PrintedCommand> all_printed_commands() { return commands_of(documents()); }
 
 // What builds or takes the whole machine is run by other means.
 bool is_for_another_test(const std::string& command) {
@@ -125,10 +124,20 @@ void check_shown(const PrintedCommand& printed, const std::string& found) {
   }
 }
 
-// Commands of a document may go on with files that those above them wrote.
-class Document : public testing::TestWithParam<fs::path> {};
+// Commands may go on with files that those above them wrote. Those of the reference go on with files of two
+// other documents as well.
+std::vector<std::vector<fs::path>> documents_that_go_together() {
+  std::vector<std::vector<fs::path>> groups{
+      {kRoot / "README.md", kRoot / "docs/calibration.md", kRoot / "docs/commands.md"}};
+  for (const fs::path& document : documents()) {
+    if (std::ranges::find(groups.front(), document) == groups.front().end()) groups.push_back({document});
+  }
+  return groups;
+}
 
-TEST_P(Document, PrintsWhatItsCommandsPrint) {
+class Documents : public testing::TestWithParam<std::vector<fs::path>> {};
+
+TEST_P(Documents, PrintWhatTheirCommandsPrint) {
   const TemporaryFolder folder;
   fs::create_directory_symlink(kRoot / "docs", folder.path("docs"));
   std::map<std::string, RecordedRun> runs;
@@ -160,12 +169,15 @@ TEST_P(Document, PrintsWhatItsCommandsPrint) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Golden, Document, testing::ValuesIn(documents()), [](const auto& document) {
-  std::string name = document.param.stem().string();
-  std::ranges::replace_if(
-      name, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Golden, Documents, testing::ValuesIn(documents_that_go_together()),
+                         [](const auto& group) {
+                           std::string name =
+                               fs::relative(group.param.back(), kRoot).replace_extension().string();
+                           std::ranges::replace_if(
+                               name, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; },
+                               '_');
+                           return name;
+                         });
 
 // Files that printed commands write into a clone don't show up in `git status`.
 TEST(Golden, GitIgnoresWhatPrintedCommandsWrite) {

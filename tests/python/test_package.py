@@ -66,7 +66,7 @@ def test_simulate_is_the_command():
 
 @pytest.mark.parametrize(
     "options",
-    [{**LLAMA, "algorithm": "recipes"}, {"model": "alexnet", "topology": "p100-4x4", "algorithm": "mcmc", "proposals": 500}],
+    [{**LLAMA, "algorithm": "recipes", "only": "pp=1"}, {"model": "alexnet", "topology": "p100-4x4", "algorithm": "mcmc", "proposals": 500}],
     ids=["recipes", "mcmc"],
 )
 def test_search_is_the_command(options, tmp_path):

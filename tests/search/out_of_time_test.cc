@@ -136,7 +136,7 @@ TEST(OutOfTime, JointSearchesTellWhatTheyHave) {
   const CandidateSet candidates(*first.graph(4), topology);
   const JointMoves moves(candidates, 64);
   PipelinedStrategy made = gpipe_strategy(*first.graph(4), costs, {2, 1, "1f1b"});
-  const JointPlan start{4, {}, std::move(made.pipeline), std::move(made.meshes), {}};
+  const JointPlan start{{}, 4, std::move(made.pipeline), std::move(made.meshes), {}};
   const Nanoseconds before = first.evaluate(start)->time;
   int found = 0;
   stop_everywhere([&] {

@@ -19,6 +19,7 @@
 #include "tools/commands/options/framework_options.h"
 #include "tools/commands/options/plan_output.h"
 #include "tools/commands/options/planner_options.h"
+#include "tools/commands/options/problem_options.h"
 #include "tools/commands/options/search_options.h"
 #include "tools/commands/options/shared_options.h"
 #include "tools/commands/planning/planner_search.h"
@@ -26,7 +27,6 @@
 #include "tools/inputs/calibration_use.h"
 #include "tools/inputs/model_and_topology.h"
 #include "tools/inputs/prediction_interval.h"
-#include "tools/inputs/recipe_run.h"
 #include "tools/reports/report_in_time.h"
 #include "tools/searching/hints.h"
 #include "tools/searching/search_checkpoints.h"
@@ -58,47 +58,30 @@ std::optional<Recipe> start_of(const Arguments& a) {
 }
 
 SearchRun search_run_of(const Arguments& a) {
+  const Algorithm& algorithm = algorithm_of(a);
   std::optional<Recipe> recipe = start_of(a);
-  ModelRun model = recipe ? recipe_run_of(a, topology_of(a), Runtime(), *recipe) : model_run_of(a);
-  OperatorGraph graph = open_model(model.model);
-  PlanOptions options = plan_options_of(a, model);
-  if (recipe) options.recompute.kind = recipe->recompute;
-  if (recipe) options.state_sharding = recipe->state_sharding;
-  if (recipe) options.gathered_inputs = recipe->gathered_inputs();
-  if (recipe) options.gradient_reduction = recipe->gradient_reduction();
-  require_recompute(graph, options.recompute);
-  require_imbalance(graph, options.imbalance);
   if (const Runtime runtime = runtime_of(a);
-      algorithm_of(a).splits == Algorithm::Splits::TriesAll && runtime != Runtime())
+      algorithm.splits == Algorithm::Splits::TriesAll && runtime != Runtime())
     throw UsageError(
         fmt::format("search: --runtime {} with --algorithm exhaustive, allowed: pipesim, other algorithms",
                     runtime.name));
-  Topology topology = topology_of(a);
-  Runtime runtime = recipe ? with_policies(runtime_of_recipes(a, topology), *recipe) : runtime_of(a);
-  return {std::move(model),
-          required_text(a, "topology"),
-          std::move(graph),
-          std::move(topology),
-          std::move(options),
-          search_budget_of(a),
-          static_cast<std::uint64_t>(a.integer("seed", 0, INT64_MAX)),
-          threads_of(a),
-          chains_of(a),
-          a.given("seed"),
-          a.given("chains"),
-          a.choice("moves", {"all", "flexflow"}) == "flexflow",
-          &algorithm_of(a),
-          profile_note_of(a),
-          text_or_none(a, "calibration"),
-          text_or_none(a, "output"),
-          text_or_none(a, "search-log"),
-          text_or_none(a, "checkpoint"),
-          text_or_none(a, "resume"),
-          a.number("checkpoint-every", 0, 1e6),
-          a.given("candidates"),
-          a.given("json"),
-          std::move(recipe),
-          std::move(runtime)};
+  SearchRun run{problem_of(a, algorithm, recipe), algorithm};
+  run.recipe = std::move(recipe);
+  run.budget = search_budget_of(a);
+  run.seed = static_cast<std::uint64_t>(a.integer("seed", 0, INT64_MAX));
+  run.threads = threads_of(a);
+  run.chains = chains_of(a);
+  run.seed_given = a.given("seed");
+  run.chains_given = a.given("chains");
+  run.flexflow_moves = a.choice("moves", {"all", "flexflow"}) == "flexflow";
+  run.output = text_or_none(a, "output");
+  run.log = text_or_none(a, "search-log");
+  run.checkpoint = text_or_none(a, "checkpoint");
+  run.resume = text_or_none(a, "resume");
+  run.checkpoint_every = a.number("checkpoint-every", 0, 1e6);
+  run.candidates = a.given("candidates");
+  run.json = a.given("json");
+  return run;
 }
 
 std::vector<SearchStart> starts_of(const std::vector<Baseline>& baselines, bool flexflow_moves) {
@@ -153,7 +136,7 @@ SearchOutcome search(SearchRun& run, const CostModel& costs, const CandidateSet&
                      const std::vector<Baseline>& baselines, const SearchTime& time, SearchWatch& watch,
                      const std::optional<Nanoseconds>& lower_bound) {
   for (const Baseline& b : baselines) {
-    if (b.name == run.algorithm->name) return outcome_of(b);
+    if (b.name == run.algorithm.name) return outcome_of(b);
   }
   const std::vector<SearchStart> starts = starts_of(baselines, run.flexflow_moves);
   SearchOutcome outcome;
@@ -167,7 +150,7 @@ SearchOutcome search(SearchRun& run, const CostModel& costs, const CandidateSet&
   if (time.limited()) budget.seconds = std::max(kShortestSearch, until.left());
   watch.expect(budget, lower_bound);
   const ProgressCallback progress = watch.callback();
-  if (run.algorithm->splits == Algorithm::Splits::TriesAll) {
+  if (run.algorithm.splits == Algorithm::Splits::TriesAll) {
     outcome = exhaustive(run.graph, costs, run.options, candidates, starts, budget, progress);
   } else {
     McmcOptions options;
@@ -249,7 +232,7 @@ std::string hints_in_time(const SearchRun& run, Evaluator& evaluator,
   const Baseline* nearest = nearest_baseline(baselines);
   if (!nearest) return "";
   try {
-    return hints_text(hints_to_fit(evaluator, *nearest, run.model, run.algorithm));
+    return hints_text(hints_to_fit(evaluator, *nearest, run.model, &run.algorithm));
   } catch (const OutOfTime&) {
     return "";
   }

@@ -13,7 +13,7 @@
 
 namespace pipesim {
 
-bool runs_chains(const SearchRun& run) { return run.algorithm->splits == Algorithm::Splits::RunsChains; }
+bool runs_chains(const SearchRun& run) { return run.algorithm.splits == Algorithm::Splits::RunsChains; }
 
 namespace {
 
@@ -76,7 +76,7 @@ Json json_of(const SearchRun& run, const PlanReport& report, const std::vector<B
   if (certainty.bound_is_late) json["lower_bound_s"] = nullptr;
   if (certainty.use) json["calibration"] = json_of(*certainty.use);
   json.update(json_of(certainty.reliance));
-  json["search"] = {{"algorithm", run.algorithm->name},
+  json["search"] = {{"algorithm", run.algorithm.name},
                     {"proposals", outcome.proposals},
                     {"accepted", outcome.accepted},
                     {"proposals_per_second", rate(outcome)},
@@ -98,7 +98,7 @@ std::string text_of(const SearchRun& run, const PlanReport& report, const std::v
                       comparison(outcome.found_by, report.iteration_time, baselines),
                       outcome.proven ? ", proven best of the candidate set" : "");
   if (const std::string far =
-          certainty.bound ? far_above(*certainty.bound, report.iteration_time, run.algorithm) : "";
+          certainty.bound ? far_above(*certainty.bound, report.iteration_time, &run.algorithm) : "";
       !far.empty())
     text += fmt::format("  {}\n", far);
   if (why.reason && !why.reason->same) text += why_lines(*why.reason);

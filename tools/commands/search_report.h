@@ -11,32 +11,25 @@
 #include "search/recipes/recipe.h"
 #include "search/search.h"
 #include "tools/inputs/calibration_use.h"
-#include "tools/inputs/model_run.h"
 #include "tools/inputs/prediction_interval.h"
+#include "tools/inputs/problem.h"
 #include "tools/reports/plan_report.h"
 #include "tools/searching/why_plan.h"
 
 namespace pipesim {
 
 /// What the command line of a search over splits asks for.
-struct SearchRun {
-  ModelRun model;
-  std::string topology_text;
-  OperatorGraph graph;
-  Topology topology;
-  PlanOptions options;
-  SearchBudget budget;
-  std::uint64_t seed;
-  int threads, chains;
-  bool seed_given, chains_given;
-  bool flexflow_moves;
-  const Algorithm* algorithm;
-  std::string profile_note;                                  // "": none
-  std::string calibration, output, log, checkpoint, resume;  // files; "": none
-  double checkpoint_every;                                   // seconds
-  bool candidates, json;                                     // what to print
-  std::optional<Recipe> recipe;                              // to begin with; complete
-  Runtime runtime;
+struct SearchRun : Problem {
+  const Algorithm& algorithm;
+  std::optional<Recipe> recipe = {};  // to begin with; complete
+  SearchBudget budget = {};
+  std::uint64_t seed = 1;
+  int threads = 1, chains = 1;
+  bool seed_given = false, chains_given = false;
+  bool flexflow_moves = false;
+  std::string output = {}, log = {}, checkpoint = {}, resume = {};  // files; "": none
+  double checkpoint_every = 0;                                      // seconds
+  bool candidates = false, json = false;                            // what to print
 };
 
 /// How good the figures of the best plan are.

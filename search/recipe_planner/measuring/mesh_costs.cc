@@ -102,8 +102,8 @@ RecipeMeshCosts MeshMeter::least_of_groups(const Recipe& mesh, const std::vector
 RecipeMeshCosts MeshMeter::costs(const Recipe& mesh, const std::vector<std::int64_t>& groups) {
   return least_of_groups(mesh, groups, [&](const PartOnMesh& part, PartCosts& costs) {
     measure_busy(part, costs);
-    measure_chains(part, mesh.gathered_inputs(), costs);
-    measure_memory(part, mesh.gathered_inputs(), costs);
+    measure_chains(part, costs);
+    measure_memory(part, costs);
   });
 }
 

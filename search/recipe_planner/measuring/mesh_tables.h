@@ -42,6 +42,8 @@ class MeshTables {
     std::ranges::fill(bound_, nullptr);
   }
 
+  [[nodiscard]] const Recipe& mesh() const { return *mesh_; }
+
   [[nodiscard]] Bytes bytes() const {
     Bytes all = plans_.bytes() + layouts_.bytes() + operators_.bytes();
     for (const CommunicationPrices& prices : prices_) all += prices.bytes();

@@ -51,8 +51,7 @@ Nanoseconds end_of_all(std::vector<std::pair<Nanoseconds, Nanoseconds>>& work) {
 
 class PartChains : private PartOnMesh {
  public:
-  explicit PartChains(const PartOnMesh& part, GatheredInputs gathered)
-      : PartOnMesh(part), gathered_(gathered) {}
+  explicit PartChains(const PartOnMesh& part) : PartOnMesh(part) {}
 
   void measure(PartCosts& costs) {
     if (part_.entry) costs.forward = end_of_forward(forward_runs(true));
@@ -316,7 +315,7 @@ class PartChains : private PartOnMesh {
         !std::ranges::all_of(bound.backward_input.durations, takes_time))
       return false;
     // Inputs that are gathered again for these passes alone come later.
-    if (gathered_ == GatheredInputs::Keep || again(kind, op)) return true;
+    if (!gathers_again() || again(kind, op)) return true;
     for (std::size_t u = 0; u < bound.op->uses.size(); ++u) {
       const UseRef use{op, static_cast<std::int32_t>(u)};
       const TensorUse& read = bound.op->uses[u];
@@ -444,14 +443,10 @@ class PartChains : private PartOnMesh {
     }
     return runs;
   }
-
-  GatheredInputs gathered_;
 };
 
 }  // namespace
 
-void measure_chains(const PartOnMesh& part, GatheredInputs gathered, PartCosts& costs) {
-  PartChains(part, gathered).measure(costs);
-}
+void measure_chains(const PartOnMesh& part, PartCosts& costs) { PartChains(part).measure(costs); }
 
 }  // namespace pipesim

@@ -6,6 +6,6 @@
 namespace pipesim {
 
 /// The part's chains of passes and transfers (PartCosts, "Chains").
-void measure_chains(const PartOnMesh& part, GatheredInputs gathered, PartCosts& costs);
+void measure_chains(const PartOnMesh& part, PartCosts& costs);
 
 }  // namespace pipesim

@@ -9,7 +9,7 @@ namespace {
 
 class PartMemory : private PartOnMesh {
  public:
-  PartMemory(const PartOnMesh& part, GatheredInputs gathered) : PartOnMesh(part), gathered_(gathered) {}
+  explicit PartMemory(const PartOnMesh& part) : PartOnMesh(part) {}
 
   void measure(PartCosts& costs) {
     for (std::size_t k = 0; k < kNumRecomputes; ++k) {
@@ -77,7 +77,7 @@ class PartMemory : private PartOnMesh {
       const CommunicationPlan& plan = forward_plan(use);
       std::ranges::for_each(plan.local, keep_own);
       if (there != There::All || plan.tasks.empty() || !targets.insert(plan.target).second) continue;
-      const bool gathered = gathered_ == GatheredInputs::Again && is_gathered(use, plan);
+      const bool gathered = gathers_again() && is_gathered(use, plan);
       for (const auto& [d, bytes] : plan.received) {
         if (gathered) {
           keep_own(d);
@@ -234,14 +234,10 @@ class PartMemory : private PartOnMesh {
       }
     }
   }
-
-  GatheredInputs gathered_;
 };
 
 }  // namespace
 
-void measure_memory(const PartOnMesh& part, GatheredInputs gathered, PartCosts& costs) {
-  PartMemory(part, gathered).measure(costs);
-}
+void measure_memory(const PartOnMesh& part, PartCosts& costs) { PartMemory(part).measure(costs); }
 
 }  // namespace pipesim

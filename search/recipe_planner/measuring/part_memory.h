@@ -5,8 +5,7 @@
 
 namespace pipesim {
 
-/// What the part keeps until backward, by recomputation, and its weights. `gathered`: whether inputs that
-/// were gathered are kept.
-void measure_memory(const PartOnMesh& part, GatheredInputs gathered, PartCosts& costs);
+/// What the part keeps until backward, by recomputation, and its weights.
+void measure_memory(const PartOnMesh& part, PartCosts& costs);
 
 }  // namespace pipesim

@@ -34,6 +34,8 @@ const CommunicationPlan& PartOnMesh::forward_plan(UseRef use) const {
   return tables_.plan(tensor, source, data_layout(use, tables_.strategy()));
 }
 
+bool PartOnMesh::gathers_again() const { return tables_.mesh().gathered_inputs() == GatheredInputs::Again; }
+
 double PartOnMesh::least_share(const CommunicationPlan& plan) const {
   if (!tables_.runtime().tensor_overlap) return 1;
   const auto parted = parted_transfer(plan, tables_.topology());

@@ -31,6 +31,8 @@ class PartOnMesh {
   }
   /// Returns the plan from what makes the tensor to the use.
   [[nodiscard]] const CommunicationPlan& forward_plan(UseRef use) const;
+  /// Whether inputs that were gathered are freed, and gathered again for backward.
+  [[nodiscard]] bool gathers_again() const;
   /// Whether the plan of this use brings devices more than their own part, so that they gather it.
   [[nodiscard]] bool is_gathered(UseRef use, const CommunicationPlan& plan) const;
   /// Returns the plan from those that make the tensor's gradient to what makes the tensor.

@@ -170,7 +170,7 @@ void BM_JointProposals(benchmark::State& state) {
   const CandidateSet candidates(*evaluator.graph(8), topology);
   const JointMoves moves(candidates, kMostMicrobatches);
   PipelinedStrategy made = gpipe_strategy(*evaluator.graph(8), costs, {4, 1, "1f1b"});
-  const std::vector<JointPlan> starts{{8, {}, std::move(made.pipeline), std::move(made.meshes), {}}};
+  const std::vector<JointPlan> starts{{{}, 8, std::move(made.pipeline), std::move(made.meshes), {}}};
   JointOptions options;
   options.budget = {0, 200};
   for (auto _ : state) benchmark::DoNotOptimize(search_jointly(evaluator, moves, starts, options, {}));

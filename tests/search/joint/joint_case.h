@@ -26,7 +26,7 @@ class Joint : public testing::Test {
   }
   JointPlan pipelined(std::int32_t stages, std::int32_t microbatches) {
     PipelinedStrategy made = gpipe_strategy(*evaluator.graph(microbatches), costs, {stages, 1, "1f1b"});
-    return {microbatches, {}, std::move(made.pipeline), std::move(made.meshes), {}};
+    return {{}, microbatches, std::move(made.pipeline), std::move(made.meshes), {}};
   }
 
   static JointOptions proposals(std::int64_t count, int threads = 1) {

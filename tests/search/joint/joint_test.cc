@@ -110,7 +110,7 @@ TEST_F(Joint, SplitsOperatorsOfPlansWithGroupsOfTokens) {
   const CandidateSet splits(plain, topology), with_groups(grouped, topology);
   JointMoves proposed(splits, 64);
   PipelinedStrategy made = gpipe_strategy(grouped, costs, {2, 1, "1f1b"});
-  JointPlan plan{8, {}, std::move(made.pipeline), std::move(made.meshes), {}};
+  JointPlan plan{{}, 8, std::move(made.pipeline), std::move(made.meshes), {}};
   plan.sequence = {1, 4};
   for_each_seed(20, [&](Rng& rng) {
     EXPECT_FALSE(proposed.propose(plan, JointMoveKind::Config, rng)) << "splits of another model";

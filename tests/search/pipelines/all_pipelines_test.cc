@@ -179,7 +179,7 @@ TEST(BestPipeline, NoMoveOfTheJointSearchFindsABetterOne) {
     const CandidateSet candidates(c.graph, c.topology);
     const JointMoves moves(candidates, 1);
     PipelinedStrategy made = gpipe_strategy(c.graph, c.costs, {1, 1, "1f1b"});
-    JointPlan plan{c.options.microbatches, {}, made.pipeline, made.meshes, {}};
+    JointPlan plan{{}, c.options.microbatches, made.pipeline, made.meshes, {}};
     Nanoseconds time = c.time_of(made).value(), best = time;
     for (int step = 0; step < 60; ++step) {
       auto next = moves.propose(plan, kMoves[rng.below(kMoves.size())], rng);

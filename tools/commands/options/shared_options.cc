@@ -99,6 +99,8 @@ Option microbatches_option(const std::string& microbatches) {
       .details = "Each has the model's batch. They run one after the other; then the weights are updated."};
 }
 
+namespace {
+
 Option recompute_option() {
   return {.name = "recompute",
           .argument = "WHAT",
@@ -149,6 +151,12 @@ Option gradient_reduction_option() {
           "before wait for. Recipes with pp reduce them after the steps unless they say reduce=overlapped.",
       .choices = {{"overlapped", "as soon as backward has made them"},
                   {"after-steps", "when the stage has done all its steps"}}};
+}
+
+}  // namespace
+
+std::vector<Option> policy_options() {
+  return {recompute_option(), state_sharding_option(), gathered_inputs_option(), gradient_reduction_option()};
 }
 
 Option imbalance_option() {
@@ -353,10 +361,7 @@ std::vector<Option> weight_options() {
 std::vector<Option> plan_options() {
   std::vector<Option> options = weight_options();
   options.push_back(microbatches_option("1"));
-  options.push_back(recompute_option());
-  options.push_back(state_sharding_option());
-  options.push_back(gathered_inputs_option());
-  options.push_back(gradient_reduction_option());
+  for (Option& o : policy_options()) options.push_back(std::move(o));
   options.push_back(imbalance_option());
   options.push_back(memory_margin_option());
   for (Option& o : batch_options()) options.push_back(std::move(o));

@@ -31,13 +31,10 @@ Topology topology_of(const Arguments& arguments, const std::string& text);
 Topology topology_of(const Arguments& arguments);
 /// UsageError when it was not given.
 const std::string& required_text(const Arguments& arguments, const std::string& option);
-/// --microbatches and --recompute, by default `microbatches` ("": none) and none.
+/// --microbatches, by default `microbatches` ("": none).
 Option microbatches_option(const std::string& microbatches);
-Option recompute_option();
-/// --state-sharding, by default none.
-Option state_sharding_option();
-Option gathered_inputs_option();
-Option gradient_reduction_option();
+/// An option for each of PlanPolicies, by default as there: --recompute, --state-sharding and others.
+std::vector<Option> policy_options();
 /// --imbalance, by default even.
 Option imbalance_option();
 /// --schedule, `help` says of what.

@@ -74,10 +74,7 @@ std::vector<Option> subject_options(const std::string& verb) {
   for (Option& o : model_and_topology_options()) options.push_back(std::move(o));
   for (Option& o : batch_options()) options.push_back(std::move(o));
   options.push_back(microbatches_option(""));
-  options.push_back(recompute_option());
-  options.push_back(state_sharding_option());
-  options.push_back(gathered_inputs_option());
-  options.push_back(gradient_reduction_option());
+  for (Option& o : policy_options()) options.push_back(std::move(o));
   options.push_back(imbalance_option());
   for (Option& o : weight_options()) {
     o.details = "For a baseline; a plan file has its own.";

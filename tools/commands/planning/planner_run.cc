@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "search/recipes/expand_recipe.h"
@@ -10,6 +9,7 @@
 #include "sim/base/errors.h"
 #include "sim/base/files.h"
 #include "tools/commands/options/framework_options.h"
+#include "tools/commands/options/problem_options.h"
 #include "tools/commands/options/shared_options.h"
 #include "tools/frameworks/open_run.h"
 #include "tools/inputs/model_and_topology.h"
@@ -17,30 +17,6 @@
 
 namespace pipesim {
 namespace {
-
-// Opens the model. Where the tensors of all samples together would be too large, and no option sets the
-// microbatches, it gets fewer samples in a microbatch: recipes choose that number themselves.
-OperatorGraph open_divided(const Arguments& a, ModelRun& model) {
-  const bool is_free = a.has("batch") && !a.has("microbatch") && !a.given("microbatches") && !a.has("recipe");
-  try {
-    return open_model(model.model);
-  } catch (const InputError&) {
-    if (!is_free) throw;
-    const std::int64_t batch = a.integer("batch", 1, INT64_MAX);
-    for (std::int32_t microbatches = 2; microbatches <= std::min<std::int64_t>(batch, kMostMicrobatches);
-         ++microbatches) {
-      if (batch % microbatches != 0) continue;
-      try {
-        ModelRun divided{with_batch(model.model, batch / microbatches), microbatches};
-        OperatorGraph graph = open_model(divided.model);
-        model = std::move(divided);
-        return graph;
-      } catch (const InputError&) {  // still too large, or it is something else
-      }
-    }
-    throw;
-  }
-}
 
 // Requires that the state fits with one of the shardings that recipes may have.
 void require_room_for_recipes(const OperatorGraph& graph, const Topology& topology, PlanOptions options,
@@ -65,6 +41,20 @@ const Algorithm& planner_for(const Framework* framework, const Arguments& a) {
   return recipe_algorithm();
 }
 
+// Sets the recipes that are ranked, and the runtime that overlaps whatever any of them does.
+void choose_recipes(const Arguments& a, PlannerRun& run) {
+  const std::int64_t samples = samples_per_iteration(run.graph, run.options);
+  std::optional<FrameworkPlan> question;
+  if (run.framework != nullptr)
+    question = framework_question(*run.framework, framework_version_of(a), run.model.model, samples,
+                                  run.options, run.topology);
+  RecipeFilter& recipes = run.settings.recipes;
+  recipes = recipe_filter_of(run.framework, question, run.model.model, planner_conditions_of(a), run.runtime);
+  run.settings.recipes_are_asked = a.given("only") || a.given("not");
+  if (!run.runtime_is_asked) run.runtime = with_overlap_of(std::move(run.runtime), recipes);
+  require_room_for_recipes(run.graph, run.topology, run.options, recipes);
+}
+
 }  // namespace
 
 PlannerRun planner_run_of(const Arguments& a) {
@@ -76,54 +66,21 @@ PlannerRun planner_run_of(const Arguments& a) {
   const Algorithm& planner = planner_for(framework, a);
   if (a.has("recipe") && !planner.asks_others)
     throw UsageError(fmt::format("search: --recipe is a start of mcmc and auto, not of {}", planner.name));
-  Topology topology = topology_of(a);
   std::optional<Recipe> recipe;
   if (a.has("recipe")) recipe = recipe_of(a);
-  ModelRun model = recipe ? recipe_run_of(a, topology, Runtime(), *recipe) : model_run_of(a);
-  OperatorGraph graph = planner.may_rank_recipes() ? open_divided(a, model) : open_model(model.model);
-  require_recompute(graph, recompute_of(a), true);
-  PlanOptions options = plan_options_of(a, model);
-  require_imbalance(graph, options.imbalance);
-  const bool by_recipes = planner.ranks_recipes || (planner.asks_others && has_recipes(graph));
-  if (by_recipes && !a.given("optimizer")) options.optimizer = Optimizer::Adam;
-  Runtime runtime = by_recipes ? runtime_of_recipes(a, topology) : runtime_of(a);
-  if (recipe) runtime = with_policies(std::move(runtime), *recipe);
-  PlannerSettings settings = planner_settings_of(a);
-  Runtime base_runtime = runtime;
-  if (by_recipes) {
-    const std::int64_t samples = samples_per_iteration(graph, options);
-    std::optional<FrameworkPlan> question;
-    if (framework != nullptr)
-      question =
-          framework_question(*framework, framework_version_of(a), model.model, samples, options, topology);
-    settings.recipes = recipe_filter_of(framework, question, model.model, planner_conditions_of(a), runtime);
-    settings.recipes_are_asked = a.given("only") || a.given("not");
-    if (!a.given("runtime")) runtime = with_overlap_of(std::move(runtime), settings.recipes);
-    require_room_for_recipes(graph, topology, options, settings.recipes);
-  }
-  if (recipe) options.recompute.kind = recipe->recompute;
-  if (recipe) options.gathered_inputs = recipe->gathered_inputs();
-  if (recipe) options.gradient_reduction = recipe->gradient_reduction();
-  if (recipe) options.state_sharding = recipe->state_sharding;
-  settings.chains.recipe = std::move(recipe);
-  return {planner,
-          std::move(model),
-          std::move(graph),
-          a.text("topology"),
-          profile_note_of(a),
-          std::move(topology),
-          std::move(options),
-          std::move(settings),
-          search_budget_of(a).seconds,
-          text_or_none(a, "calibration"),
-          text_or_none(a, "output"),
-          text_or_none(a, "search-log"),
-          std::move(runtime),
-          a.given("json"),
-          framework,
-          by_recipes,
-          a.given("runtime"),
-          std::move(base_runtime)};
+  PlannerRun run{problem_of(a, planner, recipe), planner};
+  run.settings = planner_settings_of(a);
+  run.seconds = search_budget_of(a).seconds;
+  run.output = text_or_none(a, "output");
+  run.log = text_or_none(a, "search-log");
+  run.json = a.given("json");
+  run.framework = framework;
+  run.by_recipes = ranks_recipes_of(planner, run.graph);
+  run.runtime_is_asked = a.given("runtime");
+  run.base_runtime = run.runtime;
+  if (run.by_recipes) choose_recipes(a, run);
+  run.settings.chains.recipe = std::move(recipe);
+  return run;
 }
 
 const Recipe* recipe_of_plan(const PlannerRun& run, const PlannedPipeline& planned) {

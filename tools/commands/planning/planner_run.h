@@ -6,24 +6,18 @@
 #include "tools/cli/arguments.h"
 #include "tools/commands/options/planner_options.h"
 #include "tools/frameworks/framework.h"
-#include "tools/inputs/model_run.h"
+#include "tools/inputs/problem.h"
 #include "tools/searching/search_time.h"
 
 namespace pipesim {
 
 /// What a command line asks a planner for.
-struct PlannerRun {
+struct PlannerRun : Problem {
   const Algorithm& planner;
-  ModelRun model;
-  OperatorGraph graph;
-  std::string topology_text, profile_note;
-  Topology topology;
-  PlanOptions options;
-  PlannerSettings settings;
-  double seconds;                        ///< 0: no limit
-  std::string calibration, output, log;  ///< files; "": none
-  Runtime runtime;
-  bool json;
+  PlannerSettings settings = {};
+  double seconds = 0;                 ///< 0: no limit
+  std::string output = {}, log = {};  ///< files; "": none
+  bool json = false;
   const Framework* framework = nullptr;  ///< of --for
   bool by_recipes = false;               ///< recipes are ranked
   bool runtime_is_asked = false;         ///< by --runtime
