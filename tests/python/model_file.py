@@ -1,4 +1,4 @@
-"""Reads a model file as pipesim's kinds of operators say, and nothing of capture.py: an oracle for its tests.
+"""Reads a model file as pipesim's kinds of operators say, and nothing of pipesim.capture: an oracle for its tests.
 
 `read(document)` returns the shape of every tensor, and the elements of every weight by its name. It raises
 ValueError where an operator's inputs or attributes do not fit its kind.

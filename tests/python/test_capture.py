@@ -957,18 +957,66 @@ def test_the_command_writes_a_file(tmp_path):
     assert status == 0 and json.loads(text) == {**document, "dtype": "bfloat16"}
 
 
+def one_file(folder):
+    """All of the package in a file, as people copy it beside their models."""
+    script = folder / "capture.py"
+    made = subprocess.run([sys.executable, ROOT / "tools" / "scripts" / "capture-file"], capture_output=True, text=True)
+    assert (made.returncode, made.stderr) == (0, "")
+    script.write_text(made.stdout)
+    return script
+
+
 def test_the_file_runs_alone(tmp_path):
     path = tmp_path / "lora.json"
-    script = ROOT / "python" / "pipesim" / "capture.py"
+    script = one_file(tmp_path)
     ran = subprocess.run([sys.executable, script, str(NETWORKS / "lora.py") + ":make_model", "-o", path])
     assert ran.returncode == 0 and json.loads(path.read_text())["sizes"] == {"b": 8}
 
 
-def test_a_python_without_torch():
-    script = ROOT / "python" / "pipesim" / "capture.py"
-    ran = subprocess.run([sys.executable, "-I", "-S", script, "x:y"], capture_output=True, text=True)
-    assert (ran.returncode, ran.stdout) == (1, "")
-    assert ran.stderr == "capture: torch 1.13 or later is needed: No module named 'torch'\n"
+def test_the_file_writes_what_the_package_writes(tmp_path):
+    script = one_file(tmp_path)
+    arguments = ["mlp:make_model", "--input", "images=float32[8,28,28]", "--input", "labels=int64[8]"]
+    ran = subprocess.run([sys.executable, script, *arguments], capture_output=True, text=True, cwd=NETWORKS)
+    assert (ran.returncode, ran.stdout, ran.stderr) == command(*arguments, cwd=NETWORKS)
+
+
+def test_a_model_adds_to_the_table_of_the_file(tmp_path):
+    (tmp_path / "mine.py").write_text(ADDS_TO_THE_TABLE)
+    script = one_file(tmp_path)
+    arguments = ["mine:make_model", "--input", "float32[4,8]"]
+    for start in ([script], ["-m", "pipesim.capture"]):
+        ran = subprocess.run([sys.executable, *start, *arguments], capture_output=True, text=True, cwd=tmp_path,
+                             env={**os.environ, "PYTHONPATH": str(ROOT / "python")})  # fmt: skip
+        assert (ran.returncode, ran.stderr) == (0, "")
+        assert [operator["kind"] for operator in json.loads(ran.stdout)["operators"]] == ["square", "reduce"]
+
+
+ADDS_TO_THE_TABLE = """
+import torch
+from pipesim.capture import writes
+
+
+@writes("sinc")
+def write_sinc(at, input):
+    return at.op("square", [input], at.shape)
+
+
+class Sinc(torch.nn.Module):
+    def forward(self, x):
+        return torch.sinc(x).mean()
+
+
+def make_model():
+    return Sinc()
+"""
+
+
+def test_a_python_without_torch(tmp_path):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
+    for start in (["-I", "-S", one_file(tmp_path)], ["-S", "-m", "pipesim.capture"]):
+        ran = subprocess.run([sys.executable, *start, "x:y"], capture_output=True, text=True, env=environment)
+        assert (ran.returncode, ran.stdout) == (1, "")
+        assert ran.stderr == "capture: torch 1.13 or later is needed: No module named 'torch'\n"
 
 
 # Bad input: one line, status 1, no file

@@ -30,7 +30,7 @@ done
 # The Python package, which is a package of its own, too.
 if ls "$build"/python/_pipesim.*.so >/dev/null 2>&1; then
   "$cmake" --install "$build" --prefix "$prefix" --component python3-pipesim >"$folder/log" 2>&1 || { cat "$folder/log" >&2; exit 1; }
-  for file in pipesim/capture.py pipesim/py.typed _pipesim.pyi; do
+  for file in pipesim/capture/command.py pipesim/py.typed _pipesim.pyi; do
     [ -e "$prefix/lib/python3/dist-packages/$file" ] || fail "$file was not installed"
   done
   version=$(cd "$folder" && PYTHONPATH=$prefix/lib/python3/dist-packages PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 -c \

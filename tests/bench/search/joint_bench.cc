@@ -36,7 +36,7 @@ void BM_SearchJointly(benchmark::State& state) {
     for (const std::int32_t microbatches : {16, 32}) {
       for (const std::int32_t stages : {2, 4, 8, 16}) {
         PipelinedStrategy made = gpipe_strategy(*evaluator->graph(microbatches), costs, {stages, 1, "1f1b"});
-        starts.push_back({microbatches, {}, std::move(made.pipeline), std::move(made.meshes), {}});
+        starts.push_back({{}, microbatches, std::move(made.pipeline), std::move(made.meshes), {}});
       }
     }
     const CandidateSet candidates(*evaluator->graph(16), topology);
