@@ -97,8 +97,8 @@ def inputs(step, name):
 
 
 def key(step, name):
-    """lint build/ci/CMakeFiles/pipesim_sim.dir/Unity/unit_0_cxx.cxx is "lint pipesim_sim 0"."""
-    unit = re.fullmatch(r".*/CMakeFiles/(\w+)\.dir/Unity/unit_(\d+)_cxx\.cxx", name)
+    """lint build/ci/CMakeFiles/pipesim_sim.dir/Unity/unity_0_cxx.cxx is "lint pipesim_sim 0"."""
+    unit = re.fullmatch(r".*/CMakeFiles/([\w-]+)\.dir/Unity/unity_(\d+)_cxx\.cxx", name)
     return f"{step} {unit[1]} {unit[2]}" if unit else f"{step} {name}"
 
 

@@ -8,7 +8,7 @@ import tempfile
 import unittest
 
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / ".ci" / "inputs.py"
-UNIT = "build/ci/CMakeFiles/pipesim_sim.dir/Unity/unit_0_cxx.cxx"
+UNIT = "build/ci/CMakeFiles/pipesim_sim.dir/Unity/unity_0_cxx.cxx"
 
 
 class Inputs(unittest.TestCase):
