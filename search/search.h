@@ -67,13 +67,17 @@ struct SearchImprovement {
   bool operator==(const SearchImprovement&) const = default;
 };
 
-struct SearchOutcome {
+/// What a search has done.
+struct SearchRecord {
+  std::int64_t proposals = 0, accepted = 0;
+  double seconds = 0;                      ///< wall time
+  std::vector<SearchImprovement> history;  ///< by proposals, each better than the one before
+};
+
+struct SearchOutcome : SearchRecord {
   std::optional<ScoredStrategy> best;  ///< nothing when no feasible strategy was met
   std::string found_by;                ///< "mcmc", "data-parallel", "exhaustive", …
-  std::int64_t proposals = 0, accepted = 0;
-  double seconds = 0;
-  bool proven = false;                     ///< the best of the whole candidate set
-  std::vector<SearchImprovement> history;  ///< by proposals, each better than the one before
+  bool proven = false;                 ///< the best of the whole candidate set
 };
 
 }  // namespace pipesim

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 
 #include "search/search.h"
 
@@ -10,8 +11,8 @@ namespace pipesim {
 class SearchObserver {
  public:
   virtual ~SearchObserver() = default;
-  /// Sets the budget of the search from now on.
-  virtual void expect(const SearchBudget& budget) = 0;
+  /// Sets the budget of the search from now on, and the time that no plan can beat, if it is known.
+  virtual void expect(const SearchBudget& budget, std::optional<Nanoseconds> lower_bound) = 0;
   /// Returns the callback for the search, which is valid as long as the observer.
   [[nodiscard]] virtual ProgressCallback callback() = 0;
   /// Is called once, when the search has ended.

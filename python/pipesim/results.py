@@ -101,7 +101,7 @@ class Simulation:
     def _of_document(cls, d: Dict[str, Any], plan: Optional[str]) -> Simulation:
         path = d["critical_path"]
         by_cause = (d.get("communication_by_cause") or {}).get("mean", {}).get("by_cause", {})
-        pipeline = d.get("pipeline", {})
+        pipeline = d.get("pipeline") or {}
         return cls(
             model=d.get("model", ""),
             topology=d.get("topology", ""),
@@ -221,21 +221,21 @@ class SearchResult:
     def _of(cls, answer: Answer) -> SearchResult:
         d = answer.document
         simulation = Simulation._of_document(d, answer.plan)
-        recipes = d.get("recipes", {})
-        search = d.get("search", {})
-        reason = d.get("reason")
+        recipes = d["recipes"] or {}
+        search = d["search"]
+        reason = d["reason"]
         return cls(
             simulation=simulation,
             plan=simulation.plan,
             found_by=d["best"],
             reason=None if reason is None else reason.get("text"),
-            proven_optimal=d.get("proven_optimal"),
-            lower_bound_s=d.get("lower_bound_s"),
-            note=d.get("note"),
-            wall_time_s=search.get("wall_time_s", d.get("planner_wall_time_s", 0.0)),
-            proposals=search.get("proposals"),
-            history=tuple((step["wall_time_s"], step["iteration_time_s"]) for step in d.get("history", ())),
-            baselines=tuple(rated_plan(row) for row in d.get("baselines", ())),
+            proven_optimal=d["proven_optimal"],
+            lower_bound_s=d["lower_bound_s"],
+            note=d["note"],
+            wall_time_s=search["wall_time_s"],
+            proposals=search["proposals"],
+            history=tuple((step["wall_time_s"], step["iteration_time_s"]) for step in d["history"]),
+            baselines=tuple(rated_plan(row) for row in d["baselines"]),
             recipes=tuple(RatedRecipe(**row) for row in recipes.get("best", ())),
             pareto_front=tuple(RatedRecipe(**row) for row in recipes.get("pareto_front", ())),
             interrupted=answer.stopped,

@@ -15,14 +15,19 @@ std::vector<Algorithm> all_algorithms() {
   std::vector<Algorithm> all{
       {.name = "mcmc",
        .summary = "Markov chains over the splits of operators",
-       .splits = Algorithm::Splits::RunsChains,
+       .propose = propose_mcmc,
+       .splits_alone = true,
+       .makes_stages = false,
+       .begins_anywhere = true,
+       .settings = {"seconds", "proposals", "seed", "threads", "chains", "moves", "search-log", "candidates"},
+       .reports_progress = true,
        .keeps_checkpoints = true},
       {.name = "exhaustive",
        .summary = "small cases: proves the optimum; of pipelines, with --stages, --schedule, --layers or "
                   "--microbatches",
        .propose = propose_exhaustively,
-       .splits = Algorithm::Splits::TriesAll,
-       .settings = {"stages", "schedule", "layers", "seconds", "proposals", "search-log"},
+       .splits_alone = true,
+       .settings = {"stages", "schedule", "layers", "seconds", "proposals", "search-log", "candidates"},
        .usual_layers = 8,
        .most_layers = 64,
        .reports_progress = true}};
@@ -31,7 +36,7 @@ std::vector<Algorithm> all_algorithms() {
       {.name = "recipes",
        .summary = "pipelines: the best of all recipes, with a proof; it chooses microbatches, recomputation "
                   "and state sharding too",
-       .propose = propose_recipes,
+       .propose = [](const PlanRequest& request) { return propose_recipes(request); },
        .settings = {"for", "only", "not", "within", "seconds", "threads", "search-log"},
        .ranks_recipes = true,
        .reports_progress = true},
@@ -44,6 +49,7 @@ std::vector<Algorithm> all_algorithms() {
        .summary = "pipelines: recipes for models with attention, and all of these; then a search that may "
                   "change anything of their plans",
        .propose = search_auto,
+       .begins_anywhere = true,
        .settings = {"for", "only", "not", "within", "search-log", "seconds", "proposals", "seed", "threads",
                     "chains"},
        .asks_others = true,
@@ -51,7 +57,13 @@ std::vector<Algorithm> all_algorithms() {
        .keeps_checkpoints = true}};
   all.insert(all.end(), others.begin(), others.end());
   for (const std::string_view name : baseline_names())
-    all.push_back({.name = name, .summary = "that baseline", .splits = Algorithm::Splits::IsBaseline});
+    all.push_back({.name = name,
+                   .summary = "that baseline",
+                   .propose = [name](const PlanRequest& request) { return propose_baseline(request, name); },
+                   .splits_alone = true,
+                   .makes_stages = false,
+                   .settings = {"proposals", "candidates"},
+                   .reports_progress = true});
   return all;
 }
 
@@ -73,7 +85,7 @@ std::span<const Algorithm* const> planners() {
   static const std::vector<const Algorithm*> all = [] {
     std::vector<const Algorithm*> found;
     for (const Algorithm& a : algorithms()) {
-      if (a.propose != nullptr && a.splits == Algorithm::Splits::Nothing) found.push_back(&a);
+      if (!a.splits_alone) found.push_back(&a);
     }
     return found;
   }();

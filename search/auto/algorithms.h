@@ -12,7 +12,7 @@ namespace pipesim {
 std::span<const Algorithm> algorithms();
 /// The algorithm of this name. InternalError where there is none: names are checked when they are read.
 const Algorithm& algorithm_named(std::string_view name);
-/// Those that plan stages, recipes or splits by one call of `propose`, whatever the settings.
+/// Those that plan stages, recipes or splits without scoring baselines first.
 std::span<const Algorithm* const> planners();
 /// The one that ranks recipes and does nothing else.
 const Algorithm& recipe_algorithm();

@@ -43,6 +43,7 @@ PlannedPipeline best_plan(Contest& contest) {
     planned.devices.push_back(static_cast<std::int64_t>(
         best->meshes[mesh_of_stage(best->pipeline, s, best->meshes.size())].devices.size()));
   planned.contributions = contest.found().all();
+  planned.baselines = contest.baselines();
   planned.seed = contest.state().seed;
   planned.scored = found->evaluation;
   planned.note = gain_over_recipes(contest, *found);

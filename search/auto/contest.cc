@@ -26,7 +26,7 @@ Contest::Contest(const PlanRequest& request)
       candidates_(request.graph, request.topology()),
       evaluator_(SizedModel(request), request.costs, request.options),
       progress_(observer_.callback(), found_) {
-  observer_.expect(request.settings.budget);
+  observer_.expect(request.settings.budget, std::nullopt);
   state_.seed = chains().seed;
   state_.chains = chains().chains;
 }
@@ -65,7 +65,8 @@ void Contest::ask_baseline(const std::string& name, double seconds) {
   });
   if (made.contribution.evaluation) {
     starts_.back().evaluation = made.contribution.evaluation;
-    baselines_.push_back({name, ScoredStrategy{starts_.back().strategy, *made.contribution.evaluation}, ""});
+    baselines_.push_back({name, ScoredStrategy{starts_.back().strategy, *made.contribution.evaluation},
+                          made.contribution.evaluation->feasible() ? "" : "does not fit into memory"});
   }
   found_.add(std::move(made));
 }

@@ -33,6 +33,8 @@ class Contest {
   /// Returns the candidates of the plan's model, whose experts take tokens in groups.
   const CandidateSet& candidates_of(const JointPlan& plan);
   [[nodiscard]] const Contributions& found() const { return found_; }
+  /// The baselines that were scored.
+  [[nodiscard]] const std::vector<Baseline>& baselines() const { return baselines_; }
 
   /// Returns when all algorithms must end.
   [[nodiscard]] const Deadline& until() const { return until_; }

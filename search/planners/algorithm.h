@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -16,11 +17,11 @@ struct Algorithm {
 
   /// Plans a model on a topology. Throws InputError when there is no plan (NoPlanFound where time or memory
   /// is why), Interrupted when the user ended it before there was one, and OutOfTime when the thread's
-  /// deadline (sim/base/deadline.h) passed before. nullptr: the algorithm chooses splits alone.
-  PlannedPipeline (*propose)(const PlanRequest& request) = nullptr;
-  /// What the algorithm does with the splits of operators where there are no stages.
-  enum class Splits : std::uint8_t { Nothing, RunsChains, TriesAll, IsBaseline };
-  Splits splits = Splits::Nothing;
+  /// deadline (sim/base/deadline.h) passed before.
+  std::function<PlannedPipeline(const PlanRequest& request)> propose;
+  bool splits_alone = false;     ///< without stages it searches the splits of operators, from baselines on
+  bool makes_stages = true;      ///< where it is asked to
+  bool begins_anywhere = false;  ///< with any recipe that the user names
 
   /// The names of the settings that `propose` reads, as users write them.
   std::vector<std::string_view> settings = {};
@@ -40,6 +41,10 @@ struct Algorithm {
   /// Whether it chooses recipes for models that have any (has_recipes()).
   [[nodiscard]] bool may_rank_recipes() const { return ranks_recipes || asks_others; }
 };
+
+/// Asks an algorithm for a plan, and says who found it and in how much time. NoPlanFound when there is none
+/// by then.
+PlannedPipeline plan(const PlanRequest& request, const Algorithm& algorithm, const Deadline& until);
 
 /// gpipe, pipedream, dapple, alpa: they plan stages by a cost model of their own, and `auto` asks them as
 /// well.

@@ -1,8 +1,11 @@
 #include "search/planners/planner.h"
 
+#include <fmt/format.h>
+
 #include <tuple>
 
 #include "search/planners/algorithm.h"
+#include "search/stopwatch.h"
 #include "sim/base/deadline.h"
 
 namespace pipesim {
@@ -57,6 +60,22 @@ void choose_schedule(const PlanRequest& request, PlannedPipeline& planned) {
   planned.options.pipeline->schedule = chosen;
   planned.trials.of = PlannerTrials::Of::Schedules;
   planned.trials.tried = std::move(tried);
+}
+
+PlannedPipeline plan(const PlanRequest& request, const Algorithm& algorithm, const Deadline& until) {
+  const KeepTo keep(until);
+  const double had = until.left();
+  const Stopwatch time;
+  try {
+    PlannedPipeline planned = algorithm.propose(request);
+    planned.seconds = time.seconds();
+    if (planned.found_by.empty()) planned.found_by = algorithm.name;
+    return planned;
+  } catch (const OutOfTime&) {
+    throw NoPlanFound(
+        fmt::format("{}: no plan was found in the {:.1f} s that it had of the {} s of --seconds; allow more",
+                    algorithm.name, had, request.settings.budget.seconds));
+  }
 }
 
 std::span<const Algorithm> stage_planners() {

@@ -10,6 +10,7 @@
 
 #include "costmodel/cost_model.h"
 #include "search/alpa/stage_costs_json.h"
+#include "search/baselines/baselines.h"
 #include "search/candidates.h"
 #include "search/evaluator.h"
 #include "search/peer_processes.h"
@@ -37,7 +38,7 @@ struct StageCostsFile {
   bool divides_batch = false;     ///< the model's batch is that of an iteration, to be divided by that number
 };
 
-/// How auto searches from the plans of other algorithms.
+/// How chains search: those of mcmc, and of auto from the plans of other algorithms.
 struct ChainSettings {
   std::uint64_t seed = 1;
   std::size_t chains = 8;  ///< of searches over splits
@@ -48,6 +49,7 @@ struct ChainSettings {
   bool seed_is_asked = false, chains_are_asked = false;  ///< then the file must have the same
   bool recomputes_stages = false;  ///< was asked for, which no recipe that is ranked does
   std::optional<Recipe> recipe;    ///< a complete one to begin with, of the request's model and microbatches
+  bool flexflow_moves = false;     ///< mcmc: see McmcOptions
 };
 
 /// Settings of planners. Each planner reads its own.
@@ -66,13 +68,14 @@ struct PlannerSettings {
   std::int32_t layers = 16;                   ///< alpa, exhaustive: clusters of operators
   std::optional<StageCostsFile> stage_costs;  ///< alpa
   MeshAxes mesh;                              ///< intra: splits over its axes; none: any
-  SearchBudget budget;                        ///< exhaustive, auto
+  bool tries_pipelines = false;               ///< exhaustive: pipelines; else splits alone
+  SearchBudget budget;                        ///< of those that search
   RecipeFilter recipes;                       ///< recipes: those to choose among
   /// Whether the user set conditions on recipes. Where these leave none, no other plan will do.
   bool recipes_are_asked = false;
   int threads = 1;       ///< recipes, intra: that work beside each other
   double within = 0;     ///< recipes: how much better others may be, see RankingRequest
-  ChainSettings chains;  ///< auto
+  ChainSettings chains;  ///< mcmc, auto
 };
 
 /// A request for plans of a model on a topology.
@@ -101,8 +104,8 @@ struct PlanRequest {
 
 /// The value of the planner's own cost model by which it chose.
 struct PlannerObjective {
-  std::string key;                                      ///< "planner_objective_s"
-  double value = 0;                                     ///< as the key says
+  std::string unit;                                     ///< "s", or "times" as fast as one device
+  double value = 0;
   std::string text;                                     ///< "12.3 ms a batch"
   std::optional<int> activation_factor = std::nullopt;  ///< see dapple_activation_factor()
 };
@@ -150,10 +153,15 @@ struct PlannedPipeline {
   std::string note;                         ///< "" or a sentence
   std::vector<Contribution> contributions;  ///< where several algorithms were asked, in that order
   PlannerTrials trials;
-  std::uint64_t seed = 0;                ///< of planners that search
-  std::optional<bool> proven;            ///< of those that may prove it: no plan of theirs is better
-  std::optional<Evaluation> scored;      ///< of the plan, where it is known
-  std::optional<RecipeRanking> recipes;  ///< of the planner over recipes
+  std::uint64_t seed = 0;                  ///< of planners that search
+  std::optional<bool> proven;              ///< of those that may prove it: no plan of theirs is better
+  std::optional<Evaluation> scored;        ///< of the plan, where it is known
+  std::string found_by;                    ///< the algorithm, or the baseline that is the best; set by plan()
+  std::vector<Baseline> baselines;         ///< where they were scored before the search
+  double seconds = 0;                      ///< that the algorithm took; set by plan()
+  std::optional<SearchRecord> record;      ///< of those that search by proposals
+  std::optional<Nanoseconds> lower_bound;  ///< where it was asked for: no plan is faster
+  std::optional<RecipeRanking> recipes;    ///< of the planner over recipes
 
   /// For the model of the request.
   PlannedPipeline(const PlanRequest& request, PipelinedStrategy made)
@@ -170,6 +178,13 @@ class NoPlanFound : public InputError {
   using InputError::InputError;
 };
 
+/// A search over splits found none that fits, and it is not for lack of time.
+class NothingFits : public InputError {
+ public:
+  NothingFits(const std::string& what, Baseline baseline) : InputError(what), nearest(std::move(baseline)) {}
+  Baseline nearest;  ///< to fitting
+};
+
 /// Conditions leave no recipe of the model.
 class NoRecipeLeft : public InputError {
  public:
@@ -181,8 +196,16 @@ PlannedPipeline propose_gpipe(const PlanRequest& request);
 PlannedPipeline propose_pipedream(const PlanRequest& request);
 PlannedPipeline propose_dapple(const PlanRequest& request);
 PlannedPipeline propose_alpa(const PlanRequest& request);
-/// Tries all pipelines of few layers on few devices. Needs an observer.
+/// Tries all pipelines of few layers on few devices, or else all splits (search/exhaustive). Needs an
+/// observer.
 PlannedPipeline propose_exhaustively(const PlanRequest& request);
+/// Searches the splits of operators, from baselines on: by Markov chains (search/mcmc), or by trying all
+/// (search/exhaustive). The plan is no worse than any baseline that fits. They need an observer. Interrupted
+/// or NothingFits when there is no plan; InputError when time was too short.
+PlannedPipeline propose_mcmc(const PlanRequest& request);
+PlannedPipeline propose_all_splits(const PlanRequest& request);
+/// The baseline of this name, among all baselines.
+PlannedPipeline propose_baseline(const PlanRequest& request, std::string_view name);
 /// Plans without stages: chooses the splits whose compute, transfers and synchronisation add up to least,
 /// within memory, by the solver of search/intra, with its proof. Alpa's intra-operator pass does so (OSDI
 /// 2022, section 4). The sum counts as if nothing overlapped (search/additive); the plan's time is simulated.

@@ -208,7 +208,7 @@ StagePartition partition_of(const StageProblem& problem, const std::string& file
 }
 
 PlannerObjective objective_of(const StagePartition& partition) {
-  return {"planner_objective_s", partition.total.value,
+  return {"s", partition.total.value,
           fmt::format("{} an iteration before weights are updated", pretty(partition.total))};
 }
 

@@ -31,7 +31,7 @@ class WatchedTrials {
       : request_(request), budget_(request.settings.budget) {
     const auto most = static_cast<std::int64_t>(pipelines);
     request.observer->expect(
-        {budget_.seconds, budget_.proposals > 0 ? std::min(budget_.proposals, most) : most});
+        {budget_.seconds, budget_.proposals > 0 ? std::min(budget_.proposals, most) : most}, std::nullopt);
   }
 
   PipelineOptimum best(const PipelineSpace& space, const Placements& placements) {
@@ -48,8 +48,10 @@ class WatchedTrials {
     told.seconds = seconds();
     told.proposals = best.simulated;
     request_.observer->finish(told);
+    record_ = told;
     return best;
   }
+  [[nodiscard]] const SearchRecord& record() const { return record_; }
   [[nodiscard]] bool interrupted() const { return request_.observer->interrupted(); }
 
  private:
@@ -67,6 +69,7 @@ class WatchedTrials {
 
   const PlanRequest& request_;
   SearchBudget budget_;
+  SearchRecord record_;
   Clock::time_point began_ = Clock::now();
 };
 
@@ -103,6 +106,7 @@ std::string note_of(const PipelineOptimum& best, std::int32_t layers, bool inter
 
 PlannedPipeline propose_exhaustively(const PlanRequest& request) {
   const PlannerSettings& settings = request.settings;
+  if (!settings.tries_pipelines) return propose_all_splits(request);
   const std::size_t devices = request.topology().num_devices();
   if (devices > kMostDevices)
     throw InputError(
@@ -136,6 +140,7 @@ PlannedPipeline propose_exhaustively(const PlanRequest& request) {
         static_cast<std::int64_t>(meshes[mesh_of_stage(pipeline, s, meshes.size())].devices.size()));
   planned.note = note_of(best, layers, trials.interrupted());
   planned.proven = best.proven();
+  planned.record = trials.record();
   return planned;
 }
 

@@ -56,7 +56,7 @@ PlannedPipeline propose_intra(const PlanRequest& request) {
     request.status("");
     PlannedPipeline planned(request.graph, request.options, std::move(strategy));
     const double least = IntraCosts::seconds_of(solution.cost) * request.microbatches();
-    planned.objective = {"planner_objective_s", least, pretty(Seconds(least)) + " an iteration"};
+    planned.objective = {"s", least, pretty(Seconds(least)) + " an iteration"};
     planned.note = certificate_of(solution, request.microbatches(), limit < costs.usable());
     planned.scored = evaluation;
     return planned;

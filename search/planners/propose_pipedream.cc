@@ -5,6 +5,7 @@
 #include "search/planners/machine_levels.h"
 #include "search/planners/pipedream_layers.h"
 #include "search/planners/planner.h"
+#include "search/planners/sharding_traffic.h"
 #include "sim/base/errors.h"
 
 namespace pipesim {
@@ -54,7 +55,7 @@ PlannedPipeline propose_pipedream(const PlanRequest& request) {
                                {request.settings.schedule, stages_of_operators(graph, layers, found->stages)},
                                meshes));
   for (const StageGroup& group : groups) planned.devices.push_back(static_cast<std::int64_t>(group.size()));
-  planned.objective = {"planner_objective_s", found->period.value,
+  planned.objective = {"s", found->period.value,
                        fmt::format("{} a batch", pretty(found->period))};
   planned.note = made.chosen;
   return planned;

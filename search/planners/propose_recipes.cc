@@ -126,7 +126,7 @@ bool has_recipes(const OperatorGraph& graph) {
 
 PlannedPipeline propose_recipes(const PlanRequest& request) {
   const Stopwatch time;
-  request.observer->expect(request.settings.budget);
+  request.observer->expect(request.settings.budget, std::nullopt);
   PlannedPipeline planned = propose_recipes(request, request.observer->callback());
   SearchOutcome told;
   told.seconds = time.seconds();

@@ -30,7 +30,7 @@ std::vector<std::string> lines_of(const fs::path& file) {
 const std::vector<std::string> kVaries{
     R"(planned by ([\w-]+) in [0-9.]+ [mun]?s)", R"([0-9.]+ a second, [0-9.]+ [mun]?s)", R"([0-9]+ threads?)",
     R"(optimal +[0-9]+\.[0-9])",  // how long a solver took for what it has proven
-    R"x("(wall_time_s|planner_wall_time_s|proposals_per_second|threads)": [0-9.e+-]+)x"};
+    R"x("(wall_time_s|proposals_per_second|threads)": [0-9.e+-]+)x"};
 
 bool on_path(const std::string& program) {
   return std::system(fmt::format("command -v {} >/dev/null 2>&1", program).c_str()) == 0;

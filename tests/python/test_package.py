@@ -41,7 +41,7 @@ def printed(command, *words):
 def timeless(document):
     """Without what differs from run to run: how long the search itself took."""
     if isinstance(document, dict):
-        left_out = {"wall_time_s", "planner_wall_time_s", "proposals_per_second"}
+        left_out = {"wall_time_s", "proposals_per_second"}
         return {key: timeless(value) for key, value in document.items() if key not in left_out}
     return [timeless(value) for value in document] if isinstance(document, list) else document
 

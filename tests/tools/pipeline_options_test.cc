@@ -83,14 +83,14 @@ TEST(PipelineOptions, DapplesScoreOfListedStages) {
     EXPECT_EQ(json.status, 0) << json.err;
     return Json::parse(json.out);
   };
-  const auto speedup = [](const Json& json) { return json["planner_objective_speedup"].get<double>(); };
+  const auto speedup = [](const Json& json) { return json["objective"]["value"].get<double>(); };
   const Json best = score({});
   for (const char* stages : {"1", "4", "2,2", "3,1", "1,1,2", "2@pool3,2"}) {
     const Json given = score({"--stages", stages});
     EXPECT_GT(speedup(given), 0);
     EXPECT_LE(speedup(given), speedup(best) * (1 + 1e-12)) << stages;
   }
-  EXPECT_EQ(score({"--stages", "3,1"})["planner_devices"], Json::array({3, 1}));
+  EXPECT_EQ(score({"--stages", "3,1"})["stage_devices"], Json::array({3, 1}));
   const Outcome odd = pipesim_run({"search", "--model", "alexnet:batch=64", "--topology", "p100-4x4:1",
                                    "--algorithm", "dapple", "--stages", "3"});
   EXPECT_EQ(odd.err, "pipesim: dapple: 3 stages do not divide 4 devices\n");

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <valijson/adapters/nlohmann_json_adapter.hpp>
 #include <valijson/schema.hpp>
 #include <valijson/schema_parser.hpp>
@@ -10,6 +11,7 @@
 #include "models/model_json.h"
 #include "models/operator_kind.h"
 #include "models/zoo/zoo.h"
+#include "search/auto/algorithms.h"
 #include "sim/base/errors.h"
 #include "sim/base/files.h"
 #include "taskgraph/plan/plan_json.h"
@@ -91,6 +93,8 @@ const char* const kNamedSizes =
     {"name": "flat", "kind": "flatten", "inputs": ["fc"], "from": 1, "outputs": ["f"]},
     {"name": "loss", "kind": "cross_entropy", "inputs": ["f", "y"]}]})";
 
+const char* const kSmallModel = "gpt:layers=2,hidden=16,heads=4,vocab=48,sequence=8,positions=8,batch=8";
+
 // Plans of many forms, as the program writes them.
 std::vector<std::string> written_plans() {
   const TemporaryFolder folder;
@@ -103,7 +107,7 @@ std::vector<std::string> written_plans() {
     EXPECT_EQ(outcome.status, 0) << outcome.err;
     plans.push_back(read_file(file));
   };
-  const std::string small = "gpt:layers=2,hidden=16,heads=4,vocab=48,sequence=8,positions=8,batch=8";
+  const std::string small = kSmallModel;
   for (const char* baseline : {"single-device", "data-parallel", "model-parallel", "expert"}) {
     add({"--model", "lenet:batch=8", "--topology", "p100-4x4:1", "--algorithm", baseline});
     add({"--model", small, "--topology", "p100-4x4:1", "--algorithm", baseline, "--microbatches", "2",
@@ -121,6 +125,48 @@ std::vector<std::string> written_plans() {
 const std::vector<std::string>& some_plans() {
   static const std::vector<std::string> plans = written_plans();
   return plans;
+}
+
+// The answers of all algorithms to searches of one small model, as `search --json` prints them.
+std::vector<Json> answers_of_searches() {
+  std::vector<Json> answers;
+  const auto ask = [&](const std::string& algorithm, std::vector<std::string> more) {
+    std::vector<std::string> args{"search",     "--model",     kSmallModel, "--topology",
+                                  "p100-4x4:1", "--algorithm", algorithm,   "--json"};
+    args.insert(args.end(), more.begin(), more.end());
+    const Outcome outcome = pipesim_run(args);
+    EXPECT_EQ(outcome.status, 0) << algorithm << ": " << outcome.err;
+    answers.push_back(Json::parse(outcome.out));
+    EXPECT_EQ(answers.back()["search"]["algorithm"], algorithm);
+  };
+  for (const Algorithm& algorithm : algorithms()) {
+    const bool proposes = std::ranges::find(algorithm.settings, "proposals") != algorithm.settings.end();
+    ask(std::string(algorithm.name), proposes ? std::vector<std::string>{"--proposals", "100"}
+                                              : std::vector<std::string>{"--seconds", "0"});
+  }
+  ask("exhaustive", {"--stages", "2"});
+  return answers;
+}
+
+TEST(Schemas, SearchesAnswerWithTheSameKeys) {
+  const Json schema = Json::parse(read_file(PIPESIM_SOURCE_DIR "/docs/schemas/search.schema.json"));
+  // A plan's report has keys that depend on the plan; the others are those of simulate.
+  std::set<std::string> known{"makespan_s",     "recompute_s",  "infeasible", "idle_devices",
+                              "borrowed_rates", "uncalibrated", "runtime"};
+  const Outcome simulated = pipesim_run({"simulate", "--model", kSmallModel, "--topology", "p100-4x4:1",
+                                         "--baseline", "data-parallel", "--json"});
+  for (const auto& entry : Json::parse(simulated.out).items()) known.insert(entry.key());
+  for (const auto& entry : schema["properties"].items()) known.insert(entry.key());
+  EXPECT_EQ(schema["required"].size(), schema["properties"].size());
+  const std::vector<Json> answers = answers_of_searches();
+  for (const Json& answer : answers) {
+    EXPECT_EQ(schema_named("search").faults(answer), "") << answer["search"];
+    for (const auto& entry : answer.items())
+      EXPECT_TRUE(known.contains(entry.key())) << entry.key() << " of " << answer["search"];
+  }
+  Json wrong = answers.front();
+  wrong["search"].erase("threads");
+  EXPECT_NE(schema_named("search").faults(wrong), "");
 }
 
 TEST(Schemas, ModelSchemaIsFresh) {

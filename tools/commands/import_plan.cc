@@ -276,7 +276,7 @@ std::optional<std::string> why_not_ranked(const ImportedRun& run) {
 
 // What would be better: single changes, then the best recipe of all.
 void advise(const ImportedRun& run, const JudgedPlan& yours, Streams& streams, Json& json) {
-  SearchWatch watch(streams, SearchBudget{}, std::nullopt, "");
+  SearchWatch watch(streams);
   const Deadline until(run.seconds, {}, watch.interruption());
   const std::vector<JudgedChange> changes = best_changes(run, yours, until);
   for (const JudgedChange& change : changes) json["changes"].push_back(json_of_change(change));

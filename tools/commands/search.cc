@@ -1,300 +1,301 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
+#include <sstream>
 
 #include "search/baselines/baselines.h"
-#include "search/exhaustive/exhaustive.h"
 #include "search/lower_bound/lower_bound.h"
-#include "search/mcmc/mcmc.h"
-#include "search/search_json.h"
 #include "sim/base/deadline.h"
 #include "sim/base/errors.h"
-#include "sim/base/files.h"
-#include "sim/base/suggest.h"
 #include "tools/cli/command.h"
+#include "tools/cli/status_line.h"
 #include "tools/commands/options/framework_options.h"
 #include "tools/commands/options/plan_output.h"
 #include "tools/commands/options/planner_options.h"
-#include "tools/commands/options/problem_options.h"
 #include "tools/commands/options/search_options.h"
 #include "tools/commands/options/shared_options.h"
-#include "tools/commands/planning/planner_search.h"
-#include "tools/commands/search_report.h"
-#include "tools/inputs/calibration_use.h"
+#include "tools/commands/planning/framework_table.h"
+#include "tools/commands/planning/search_report.h"
+#include "tools/commands/planning/search_run.h"
+#include "tools/commands/planning/stage_costs_report.h"
 #include "tools/inputs/model_and_topology.h"
-#include "tools/inputs/prediction_interval.h"
+#include "tools/reports/plan_costs.h"
 #include "tools/reports/report_in_time.h"
 #include "tools/searching/hints.h"
-#include "tools/searching/search_checkpoints.h"
+#include "tools/searching/launched_peers.h"
 #include "tools/searching/search_time.h"
 #include "tools/searching/search_watch.h"
 
 namespace pipesim {
 namespace {
 
-constexpr double kShortestSearch = 1e-6;  // of a budget in seconds, where 0 is none
-
-int chains_of(const Arguments& a) {
-  const bool flexflow = a.text("moves") == "flexflow";
-  const auto chains = static_cast<int>(a.integer("chains", 1, 1024));
-  if (flexflow && a.given("chains") && chains != 1)
-    throw UsageError("search: --moves flexflow is one chain, --chains asks for more");
-  return flexflow ? 1 : chains;
+// Returns about how many passes a strategy has, since the effort of looking into it grows with them.
+std::int64_t number_of_passes(const Strategy& strategy, const PlanOptions& options) {
+  std::int64_t shards = 0;
+  for (const ParallelConfig& config : strategy) shards += config.num_shards();
+  constexpr std::int64_t kPasses = 3;
+  return kPasses * shards * options.microbatches;
 }
 
-// Returns the recipe to begin with. It must have no pipeline, since a search over splits has no stages.
-std::optional<Recipe> start_of(const Arguments& a) {
-  if (!a.has("recipe")) return std::nullopt;
-  Recipe recipe = recipe_of(a);
-  if (algorithm_of(a).splits != Algorithm::Splits::RunsChains || recipe.pipeline > 1)
-    throw UsageError(fmt::format(
-        "search: --recipe with {} needs --algorithm auto",
-        recipe.pipeline > 1 ? fmt::format("pp{}", recipe.pipeline) : "--algorithm " + a.text("algorithm")));
-  return recipe;
+// Returns why the plan is faster than the best baseline of what was asked for; nothing where that has another
+// number of samples.
+std::optional<PlanReason> reason_of(Evaluator& asked, const PlannedPipeline& planned,
+                                    const ReasonedPlan& plan, const std::vector<Baseline>& baselines) {
+  const PlanOptions& options = asked.contents().options();
+  if (samples_per_iteration(asked.graph(), options) != samples_per_iteration(planned.graph, planned.options))
+    return std::nullopt;
+  const Baseline* best = fastest_baseline(baselines);
+  if (best == nullptr) best = nearest_baseline(baselines);
+  if (best == nullptr) return std::nullopt;
+  const ScoredStrategy& scored = *best->scored;
+  if (scored.strategy == planned.strategy && !planned.options.pipeline &&
+      options.microbatches == planned.options.microbatches)
+    return same_plan({best->name, scored, ""});
+  const auto tasks = static_cast<std::int64_t>(plan.costs.report.num_tasks);
+  constexpr std::int64_t kMostPasses = 1'000'000;
+  if (number_of_passes(scored.strategy, options) > std::max(kMostPasses, tasks))
+    return times_alone(best->name, scored.evaluation, plan.costs.report.iteration_time);
+  const BoundStrategy strategy = asked.contents().bind(scored.strategy);
+  const PlanCosts costs = plan_costs(asked, strategy);
+  return plan_reason(planned.graph, {best->name, strategy, costs, options}, plan,
+                     costs.report.infeasible.value_or(""));
 }
 
-SearchRun search_run_of(const Arguments& a) {
-  const Algorithm& algorithm = algorithm_of(a);
-  std::optional<Recipe> recipe = start_of(a);
-  if (const Runtime runtime = runtime_of(a);
-      algorithm.splits == Algorithm::Splits::TriesAll && runtime != Runtime())
-    throw UsageError(
-        fmt::format("search: --runtime {} with --algorithm exhaustive, allowed: pipesim, other algorithms",
-                    runtime.name));
-  SearchRun run{problem_of(a, algorithm, recipe), algorithm};
-  run.recipe = std::move(recipe);
-  run.budget = search_budget_of(a);
-  run.seed = static_cast<std::uint64_t>(a.integer("seed", 0, INT64_MAX));
-  run.threads = threads_of(a);
-  run.chains = chains_of(a);
-  run.seed_given = a.given("seed");
-  run.chains_given = a.given("chains");
-  run.flexflow_moves = a.choice("moves", {"all", "flexflow"}) == "flexflow";
-  run.output = text_or_none(a, "output");
-  run.log = text_or_none(a, "search-log");
-  run.checkpoint = text_or_none(a, "checkpoint");
-  run.resume = text_or_none(a, "resume");
-  run.checkpoint_every = a.number("checkpoint-every", 0, 1e6);
-  run.candidates = a.given("candidates");
-  run.json = a.given("json");
-  return run;
+// Whether the lower bound holds for the plan. Measured durations may be shorter than it assumes, and it does
+// not look at iterations that overlap.
+bool has_bound(const CostModel& costs, const PlanOptions& options) {
+  const bool one_by_one =
+      !options.pipeline || schedule_kind(options.pipeline->schedule).weights == WeightChange::AfterIteration;
+  return !costs.calibrated() && one_by_one;
 }
 
-std::vector<SearchStart> starts_of(const std::vector<Baseline>& baselines, bool flexflow_moves) {
-  std::vector<SearchStart> starts;
-  for (const Baseline& b : baselines) {
-    if (b.scored) starts.push_back({b.name, b.scored->strategy, b.scored->evaluation});
+// What the search found, and what it is judged by.
+struct FoundPlan {
+  const SearchRun& run;
+  const std::optional<Calibration>& calibration;
+  const CostModel& costs;  // of the request
+  const PlannedPipeline& planned;
+  const SearchTime& time;
+};
+
+// Adds what is told of a plan beside its report, as far as there is time: the bound, why it is faster than
+// the best baseline, and what would make it better.
+void explain(const FoundPlan& found, Evaluator& evaluator, const std::optional<CandidateSet>& candidates,
+             SearchAnswer& answer) {
+  const auto& [run, calibration, costs, planned, time] = found;
+  const BoundStrategy strategy = evaluator.contents().bind(planned.strategy);
+  const bool in_full = answer.report.in_full && may_report_in_full(evaluator, strategy);
+  answer.baselines = planned.baselines;
+  answer.lower_bound = planned.lower_bound;
+  if (candidates) {
+    answer.bound_is_late = has_bound(costs, answer.plan.options) && !answer.lower_bound;
+    const TryBudget budget = time.shortened(try_budget(run.settings.budget, *planned.record));
+    answer.why.emplace(
+        why_plan(evaluator, *candidates, answer.baselines, {planned.strategy, *planned.scored}, budget));
+    answer.reason = answer.why->reason;
+    return;
   }
-  const auto is_first = [](const SearchStart& s) { return s.name == "data-parallel"; };
-  if (flexflow_moves && std::ranges::any_of(starts, is_first)) std::erase_if(starts, std::not_fn(is_first));
-  return starts;
-}
-
-SearchOutcome outcome_of(const Baseline& baseline) {
-  SearchOutcome outcome;
-  if (!baseline.infeasible.empty())
-    throw InputError(fmt::format("{}: {}", baseline.name, baseline.infeasible));
-  outcome.best = baseline.scored;
-  outcome.found_by = baseline.name;
-  return outcome;
-}
-
-void take_over(const SearchState& state, SearchRun& run) {
-  if (run.seed_given) require_choice(run.resume, "seed", run.seed, state.seed);
-  if (run.chains_given)
-    require_choice(run.resume, "chains", static_cast<std::uint64_t>(run.chains), state.chains.size());
-  run.seed = state.seed;
-  run.chains = static_cast<int>(state.chains.size());
-}
-
-// Takes the fastest baseline as the result where it fits and nothing faster was found.
-void prefer_baseline(const std::vector<Baseline>& baselines, SearchOutcome& outcome) {
-  const Baseline* baseline = fastest_baseline(baselines);
-  if (baseline && (!outcome.best || baseline->scored->evaluation.time <= outcome.best->evaluation.time)) {
-    outcome.best = baseline->scored;
-    outcome.found_by = baseline->name;
-  }
-}
-
-// Checkpoints number configs of the starts, too.
-void require_all_scored(const std::vector<Baseline>& baselines, const std::string& file) {
-  for (const Baseline& b : baselines) {
-    if (!b.scored)
-      throw InputError(
-          fmt::format("{}: going on needs all baselines, and there was no time to score {}; allow "
-                      "more --seconds",
-                      file, b.name));
-  }
-}
-
-// The seed and chains of a run that goes on are those of its checkpoint.
-SearchOutcome search(SearchRun& run, const CostModel& costs, const CandidateSet& candidates,
-                     const std::vector<Baseline>& baselines, const SearchTime& time, SearchWatch& watch,
-                     const std::optional<Nanoseconds>& lower_bound) {
-  for (const Baseline& b : baselines) {
-    if (b.name == run.algorithm.name) return outcome_of(b);
-  }
-  const std::vector<SearchStart> starts = starts_of(baselines, run.flexflow_moves);
-  SearchOutcome outcome;
-  const Deadline until = time.search();
-  if (starts.empty() || until.passed()) {
-    prefer_baseline(baselines, outcome);
-    return outcome;
-  }
-  const KeepTo keep(until);
-  SearchBudget budget = run.budget;
-  if (time.limited()) budget.seconds = std::max(kShortestSearch, until.left());
-  watch.expect(budget, lower_bound);
-  const ProgressCallback progress = watch.callback();
-  if (run.algorithm.splits == Algorithm::Splits::TriesAll) {
-    outcome = exhaustive(run.graph, costs, run.options, candidates, starts, budget, progress);
-  } else {
-    McmcOptions options;
-    options.budget = budget;
-    options.seed = run.seed;
-    options.threads = run.threads;
-    options.chains = run.chains;
-    options.flexflow_moves = run.flexflow_moves;
-    SearchCheckpoints checkpoints(run.checkpoint, run.checkpoint_every,
-                                  {run.graph, run.topology, run.options, baselines, run.flexflow_moves});
-    if (!run.resume.empty()) {
-      require_all_scored(baselines, run.resume);
-      options.resume = checkpoints.load(run.resume, candidates, starts);
-      if (time.limited()) options.budget.seconds += options.resume->seconds;
-      take_over(*options.resume, run);
-    }
-    options.keep = checkpoints.keeper();
-    outcome = mcmc(run.graph, costs, run.options, candidates, starts, options, progress);
-  }
-  prefer_baseline(baselines, outcome);
-  return outcome;
-}
-
-[[noreturn]] void refuse_time(double seconds) {
-  throw InputError(fmt::format(
-      "no plan was scored in the {} s of --seconds; allow more, or ask for --proposals without --seconds",
-      seconds));
-}
-
-// Exit status when no plan was found; throws unless there was not enough time.
-int refuse(const SearchRun& run, const std::vector<Baseline>& baselines, bool interrupted,
-           const std::string& hints, std::ostream& err) {
-  const Baseline* b = nearest_baseline(baselines);
-  if (!interrupted && !b) refuse_time(run.budget.seconds);
-  const std::string nearest =
-      b ? fmt::format("; the nearest baseline is {} ({})", b->name, b->infeasible) : "";
-  const bool late = std::ranges::any_of(baselines, [](const Baseline& x) { return !x.scored; });
-  const std::string time = late && !interrupted ? fmt::format(
-                                                      "; not all baselines were scored in the {} s of "
-                                                      "--seconds, so more may help",
-                                                      run.budget.seconds)
-                                                : "";
-  const MemoryMargin& margin = run.topology.memory_margin();
-  const std::string text = fmt::format(
-      "no plan for model \"{}\" that fits the memory of topology \"{}\"{} was found{}{}", run.graph.name(),
-      run.topology.name(), margin.is_none() ? "" : fmt::format(" with a margin of {}", margin.str()), nearest,
-      time + hints);
-  if (!interrupted) throw InputError(text);
-  err << fmt::format("pipesim: {}\n", text);
-  return kInterruptedStatus;
-}
-
-// Adds the lower bound, or notes that there was no time for it.
-void add_lower_bound(const SearchRun& run, const CostModel& costs, const SearchTime& time,
-                     Certainty& certainty) {
-  const Deadline until = time.lower_bound();
-  const KeepTo keep(until);
   try {
-    certainty.bound = lower_bound(run.graph, costs, run.options);
-  } catch (const OutOfTime&) {
-    certainty.bound_is_late = true;
+    if (has_bound(costs, answer.plan.options))
+      answer.lower_bound = lower_bound(planned.graph, costs, answer.plan.options);
+    if (!in_full) return;
+    Evaluator asked(run.graph, costs, run.options);
+    if (planned.contributions.empty()) answer.baselines = score_baselines(asked);
+    answer.reason = reason_of(
+        asked, planned,
+        {std::string(run.algorithm.name), strategy, plan_costs(evaluator, strategy), answer.plan.options},
+        answer.baselines);
+  } catch (const OutOfTime&) {  // the plan is told without them
   }
 }
 
-// Scores the baselines. How long that took tells how long a report may take.
-std::vector<Baseline> score_in_time(Evaluator& evaluator, SearchTime& time) {
-  constexpr double kReports = 2;
-  const Deadline until = time.baselines();
-  const KeepTo keep(until);
-  const double before = until.left();
-  std::vector<Baseline> baselines = score_baselines(evaluator);
-  if (time.limited()) time.keep_for_report(kReports * (before - until.left()));
-  return baselines;
+// Returns the plan as a file has it. The text of its model says what the planner chose of it.
+Plan plan_of(const SearchRun& run, const PlannedPipeline& planned) {
+  const OperatorGraph& graph = planned.graph;
+  const std::string text = with_token_groups(with_zigzag(run.model.model, run.graph, planned.sequence.parts),
+                                             planned.sequence.token_groups);
+  Plan made{planned.batch ? with_batch(text, *planned.batch) : text,
+            run.topology_text,
+            graph.fingerprint(),
+            run.topology.fingerprint(),
+            planned.options,
+            planned.found_by,
+            planned.seed,
+            planned.strategy};
+  if (const auto reason = illegal(graph, made.strategy, made.options, run.topology))
+    throw InputError(*reason);
+  made.runtime = runtime_of_plan(run, recipe_of_plan(run, planned));
+  return made;
+}
+
+// Reports the plan, and writes it where it fits. The exit status is 1 where it does not.
+int report_plan_found(const FoundPlan& found, Streams& streams, std::vector<FrameworkRow> rows) {
+  const auto& [run, calibration, costs, planned, time] = found;
+  const OperatorGraph& graph = planned.graph;
+  std::optional<CandidateSet> candidates;  // of a search over splits
+  if (run.of_splits) candidates.emplace(graph, run.topology);
+  const Deadline reported = time.report();
+  std::optional<KeepTo> keep(std::in_place, reported);
+  SearchAnswer answer{run, planned, plan_of(run, planned), {}};
+  Plan& made = answer.plan;
+  answer.rows = std::move(rows);
+  const CostModel costs_of_plan(run.topology, pointer_to(calibration), made.runtime);
+  Evaluator evaluator(graph, costs_of_plan, made.options);
+  const BoundStrategy strategy = evaluator.contents().bind(made.strategy);
+  PlanReport& report = answer.report;
+  report = report_in_time(evaluator, strategy, planned.scored, flops_counting_of(run.framework));
+  if (const Recipe* recipe = recipe_of_plan(run, planned); report.recipe.empty() && recipe != nullptr)
+    report.recipe = recipe->str();
+  made.recipe = report.recipe;
+  constexpr std::size_t kStrip = 96, kConfigs = 12;
+  if (report.in_full) answer.pipeline = report_pipeline(evaluator, strategy, report.memory, kStrip);
+  answer.configs = configs_text(graph, strategy, kConfigs, made.options.pipeline);
+  if (calibration && calibration->has_durations() && report.in_full &&
+      may_report_in_full(evaluator, strategy))
+    answer.calibration = calibration_use(evaluator, strategy);
+  keep.reset();
+  if (!report.infeasible) give_plan(streams, run.output, made, graph, run.topology);
+  answer.reliance =
+      reliance_of(graph, run.topology, calibration, made, report.iteration_time, !run.profile_note.empty());
+  keep.emplace(reported);
+  explain(found, evaluator, candidates, answer);
+  keep.reset();
+  if (report.infeasible) answer.hints = hints_to_fit(evaluator, made.strategy, &run.algorithm);
+  if (run.json) {
+    give_document(streams, json_of(answer));
+  } else {
+    streams.out << to_text(answer);
+  }
+  if (!report.infeasible) return 0;
+  streams.err << "pipesim: the plan does not fit: " << *report.infeasible << hints_text(answer.hints) << "\n";
+  return 1;
+}
+
+// The planner leaves time for what is ranked after it: each framework's recipes, or those that stand in.
+Deadline planning_time(const SearchTime& time, double share) {
+  const Deadline whole = time.search();
+  return share < 1 && time.limited() ? whole.within(share * whole.left()) : whole;
 }
 
 // What may help where nothing fits; "" where there is no time to find out.
-std::string hints_in_time(const SearchRun& run, Evaluator& evaluator,
-                          const std::vector<Baseline>& baselines) {
-  const Baseline* nearest = nearest_baseline(baselines);
-  if (!nearest) return "";
+std::string hints_in_time(const SearchRun& run, const CostModel& costs, const Baseline& nearest,
+                          const SearchTime& time) {
+  const Deadline until = time.report();
+  const KeepTo keep(until);
   try {
-    return hints_text(hints_to_fit(evaluator, *nearest, run.model, &run.algorithm));
+    Evaluator evaluator(run.graph, costs, run.options);
+    return hints_text(hints_to_fit(evaluator, nearest, run.model, &run.algorithm));
   } catch (const OutOfTime&) {
     return "";
   }
 }
 
-Baseline scored_recipe(const Recipe& recipe, const SearchRun& run, Evaluator& evaluator) {
-  Strategy strategy = expand_recipe(recipe, RecipeModel(run.graph), run.topology).strategy;
-  std::vector<DeviceMemory> peaks;
-  const Evaluation evaluation = evaluator.score(evaluator.contents().bind(strategy), peaks);
-  return {recipe.str(), ScoredStrategy{std::move(strategy), evaluation},
-          memory_shortage(peaks, run.topology).value_or("")};
-}
-
-int search_and_report(Streams& streams, SearchRun& run, SearchWatch& watch, SearchTime& time) {
-  const Deadline until = time.search();
-  std::optional<KeepTo> keep(std::in_place, until);
-  const CandidateSet candidates(run.graph, run.topology);
-  if (run.candidates) {
-    streams.out << candidates.str();
-    return 0;
-  }
-  require_room(run.graph, run.topology, run.options);
+// Where several processes plan, the first one reports what they have found. The algorithm gets this share of
+// the time, and less where each framework's recipes are ranked after it.
+int plan_and_report(const SearchRun& run, const SearchTime& time, double share, PeerProcesses* peers,
+                    SearchWatch* watch, Streams& streams) {
+  constexpr double kShareBeforeFrameworks = 0.7;
   const std::optional<Calibration> calibration = open_calibration(run.calibration, run.topology, streams.err);
   const CostModel costs(run.topology, pointer_to(calibration), run.runtime);
-  Evaluator evaluator(run.graph, costs, run.options);
-  std::vector<Baseline> baselines = score_in_time(evaluator, time);
-  if (run.recipe) baselines.push_back(scored_recipe(*run.recipe, run, evaluator));
-  Certainty certainty;
-  if (!costs.calibrated()) add_lower_bound(run, costs, time, certainty);
-  if (!run.log.empty()) watch.log_to(run.log);
-  const SearchOutcome outcome = search(run, costs, candidates, baselines, time, watch, certainty.bound);
-  static_cast<void>(watch.stop_requested());
-  watch.finish(outcome);
-  const Deadline reported = time.report();
-  keep.emplace(reported);
-  if (!outcome.best) {
-    const std::string hints = watch.interrupted() ? "" : hints_in_time(run, evaluator, baselines);
-    return refuse(run, baselines, watch.interrupted(), hints, streams.err);
+  PlanRequest request = request_of(run, costs);
+  request.peers = peers;
+  std::optional<StatusLine> line;
+  request.status = [&](std::string_view text) {
+    if (!line) line.emplace(streams);
+    if (!text.empty() && line->due()) line->show(std::string(text));
+    if (text.empty()) line.reset();
+  };
+  if (watch != nullptr && !run.log.empty()) watch->log_to(run.log);
+  request.observer = watch;
+  const bool compares = compares_frameworks(run) && peers == nullptr;
+  const Deadline whole = time.search();
+  if (compares) request.until_few = &whole;
+  std::optional<PlannedPipeline> planned;
+  try {
+    planned = plan(request, run.algorithm, planning_time(time, compares ? kShareBeforeFrameworks : share));
+  } catch (const NothingFits& none) {
+    throw InputError(none.what() + hints_in_time(run, costs, none.nearest, time));
   }
-  const BoundStrategy strategy = evaluator.contents().bind(outcome.best->strategy);
-  const PlanReport report = report_in_time(evaluator, strategy, outcome.best->evaluation);
-  if (calibration && calibration->has_durations() && report.in_full &&
-      may_report_in_full(evaluator, strategy))
-    certainty.use = calibration_use(evaluator, strategy);
-  Plan plan{
-      run.model.model,  run.topology_text, run.graph.fingerprint(), run.topology.fingerprint(), run.options,
-      outcome.found_by, run.seed,          outcome.best->strategy};
-  plan.runtime = run.runtime;
-  plan.recipe = report.recipe;
-  give_plan(streams, run.output, plan, run.graph, run.topology);
-  certainty.reliance = reliance_of(run.graph, run.topology, calibration, plan, report.iteration_time,
-                                   !run.profile_note.empty());
-  const WhyPlan why =
-      why_plan(evaluator, candidates, baselines, outcome, time.shortened(try_budget(run.budget, outcome)));
-  keep.reset();
-  constexpr std::size_t kConfigs = 12;
-  if (run.json) {
-    give_document(streams, json_of(run, report, baselines, outcome, certainty, why));
-  } else {
-    streams.out << text_of(run, report, baselines, outcome, certainty,
-                           configs_text(run.graph, strategy, kConfigs, std::nullopt), why);
+  line.reset();
+  if (peers != nullptr && peers->rank() > 0) return 0;
+  std::vector<FrameworkRow> rows;
+  if (compares && planned->recipes) {
+    const Deadline until = time.search();
+    const KeepTo keep(until);
+    rows = framework_rows(run, *planned->recipes);
   }
+  {
+    const Deadline reported = time.report();
+    const KeepTo keep(reported);
+    take_fastest_of(rows, request, *planned);
+  }
+  return report_plan_found({run, calibration, costs, *planned, time}, streams, std::move(rows));
+}
+
+int plan_together(const Arguments& a, Streams& streams) {
+  const bool limited = a.given("seconds") && search_budget_of(a).seconds > 0;
+  if (!algorithm_of(a).ranks_recipes || limited)
+    throw UsageError(fmt::format(
+        "search: mpirun shares out the recipes of --algorithm recipes without --seconds; found {}",
+        limited ? "--seconds" : "--algorithm " + a.text("algorithm")));
+  const std::unique_ptr<PeerProcesses> peers = peers_of_launcher(a, streams);
+  std::ostringstream nobody;
+  Streams quiet{streams.in, nobody, nobody};
+  const bool first = peers->rank() == 0;
+  Streams& heard = first ? streams : quiet;
+  const Arguments unlimited = a.with("seconds", "0");
+  SearchWatch watch(heard);
+  const SearchRun run = search_run_of(first ? unlimited : unlimited.with("search-log", ""));
+  return plan_and_report(run, SearchTime(0), 1, peers.get(), &watch, heard);
+}
+
+// Returns the arguments for recipes that stand in for a planner; nothing where an option asks for what
+// recipes choose themselves.
+std::optional<Arguments> asked_of_recipes(const Arguments& a) {
+  Arguments asked = a.with("algorithm", std::string(recipe_algorithm().name));
+  try {
+    check_search_options(asked);
+  } catch (const UsageError&) {
+    return std::nullopt;
+  }
+  return asked;
+}
+
+// Where a planner finds no plan and the model has recipes, the answer is the best recipe that is found in the
+// time that is left. Ctrl-C is noted from the beginning by algorithms that end early when they are asked to.
+int plan_alone(const Arguments& a, Streams& streams) {
+  constexpr double kShareBeforeRecipes = 0.5;
+  const SearchTime time(search_budget_of(a).seconds);  // reading the model and the topology takes some of it
+  std::optional<SearchWatch> watch;
+  if (algorithm_of(a).reports_progress) watch.emplace(streams);
+  const SearchRun run = search_run_of(a);
+  std::optional<Arguments> recipes;
+  if (time.limited() && !run.by_recipes && !run.of_splits && has_recipes(run.graph))
+    recipes = asked_of_recipes(a);
+  SearchWatch* watching = watch ? &*watch : nullptr;
+  if (!recipes) return plan_and_report(run, time, 1, nullptr, watching, streams);
+  std::string why;
+  try {
+    return plan_and_report(run, time, kShareBeforeRecipes, nullptr, watching, streams);
+  } catch (const NoPlanFound& none) {
+    why = none.what();
+  }
+  SearchRun stand_in = search_run_of(*recipes);
+  stand_in.stands_in_because =
+      fmt::format("recipes stand in for {}, which has no answer", run.algorithm.name);
+  streams.err << fmt::format("pipesim: {}\npipesim: {}\n", why, stand_in.stands_in_because);
+  if (!watch) watch.emplace(streams);
+  return plan_and_report(stand_in, time, 1, nullptr, &*watch, streams);
+}
+
+// Prints the configs that a search may give to operators.
+int print_candidates(const Arguments& a, Streams& streams) {
+  const SearchRun run = search_run_of(a);
+  streams.out << CandidateSet(run.graph, run.topology).str();
   return 0;
 }
 
@@ -305,21 +306,19 @@ Arguments with_algorithm(const Arguments& a) {
 }
 
 int run_search(const Arguments& given, Streams& streams) {
-  const Arguments arguments = with_algorithm(given);
-  check_search_options(arguments);
-  if (planner_of(arguments)) return run_planner(arguments, streams);
-  const SearchBudget budget = search_budget_of(arguments);
-  SearchWatch watch(streams, budget, std::nullopt, "");
-  SearchTime time(budget.seconds, watch.interruption());
-  SearchRun run = search_run_of(arguments);
-  for (const std::string& file : {run.output, run.log, run.checkpoint}) {
-    if (!file.empty()) require_writable(file);
-  }
+  const Arguments a = with_algorithm(given);
+  check_search_options(a);
   try {
-    return search_and_report(streams, run, watch, time);
+    if (a.has("stage-costs") && !a.has("model") && !a.given("set")) return report_stage_costs(a, streams);
+    if (a.given("candidates")) return print_candidates(a, streams);
+    if (processes_of_launcher() == 1 || streams.caller != nullptr) return plan_alone(a, streams);
+    return plan_together(a, streams);
   } catch (const OutOfTime&) {
-    if (!watch.stop_requested()) refuse_time(budget.seconds);
-    watch.finish({});
+    if (streams.caller != nullptr && streams.caller->stop_requested()) return kInterruptedStatus;
+    throw InputError(fmt::format("{}: the plan was not simulated in the {} s of --seconds; allow more",
+                                 a.text("algorithm"), search_budget_of(a).seconds));
+  } catch (const Interrupted& end) {
+    streams.err << fmt::format("pipesim: {}\n", end.what());
     return kInterruptedStatus;
   }
 }

@@ -4,11 +4,8 @@
 
 namespace pipesim {
 
-SearchWatch::SearchWatch(const Streams& streams, const SearchBudget& budget,
-                         std::optional<Nanoseconds> lower_bound, const std::string& log_file)
-    : err_(streams.err), line_(streams, budget, lower_bound), interrupt_(streams.caller) {
-  if (!log_file.empty()) log_.emplace(log_file);
-}
+SearchWatch::SearchWatch(const Streams& streams)
+    : err_(streams.err), line_(streams, SearchBudget(), std::nullopt), interrupt_(streams.caller) {}
 
 ProgressCallback SearchWatch::callback() {
   return [this](const SearchProgress& progress) {

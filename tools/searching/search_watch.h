@@ -21,9 +21,7 @@ inline constexpr int kInterruptedStatus = 130;
 /// the plan must still be written.
 class SearchWatch : public SearchObserver {
  public:
-  /// Without a log when `log_file` is "". InputError when it can't be written.
-  SearchWatch(const Streams& streams, const SearchBudget& budget, std::optional<Nanoseconds> lower_bound,
-              const std::string& log_file);
+  explicit SearchWatch(const Streams& streams);
 
   /// For the search; valid as long as the watch.
   [[nodiscard]] ProgressCallback callback() override;
@@ -38,9 +36,8 @@ class SearchWatch : public SearchObserver {
   }
   /// Logs from now on. InputError when the file can't be written.
   void log_to(const std::string& file) { log_.emplace(file); }
-  void expect(const SearchBudget& budget) override { line_.expect(budget, std::nullopt); }
   /// What the line shows from now on.
-  void expect(const SearchBudget& budget, std::optional<Nanoseconds> lower_bound) {
+  void expect(const SearchBudget& budget, std::optional<Nanoseconds> lower_bound) override {
     line_.expect(budget, lower_bound);
   }
 

@@ -134,27 +134,27 @@ Json difference_json(const WhyPlan& why) {
 
 }  // namespace
 
-TryBudget try_budget(const SearchBudget& budget, const SearchOutcome& outcome) {
+TryBudget try_budget(const SearchBudget& budget, const SearchRecord& record) {
   constexpr double kShare = 0.1, kLeastSeconds = 0.2;
   constexpr std::int64_t kLeastTries = 200;
-  if (budget.seconds > 0) return {std::max(kLeastSeconds, kShare * outcome.seconds), 0};
-  const auto tries = static_cast<std::int64_t>(kShare * static_cast<double>(outcome.proposals));
+  if (budget.seconds > 0) return {std::max(kLeastSeconds, kShare * record.seconds), 0};
+  const auto tries = static_cast<std::int64_t>(kShare * static_cast<double>(record.proposals));
   return {0, std::max(std::min(kLeastTries, budget.proposals), tries)};
 }
 
 WhyPlan why_plan(Evaluator& evaluator, const CandidateSet& candidates, const std::vector<Baseline>& baselines,
-                 const SearchOutcome& outcome, const TryBudget& budget) {
-  WhyPlan why{candidates, *outcome.best, fastest_baseline(baselines), std::nullopt, std::nullopt, {}, ""};
+                 const ScoredStrategy& plan, const TryBudget& budget) {
+  WhyPlan why{candidates, plan, fastest_baseline(baselines), std::nullopt, std::nullopt, {}, ""};
   if (!why.baseline) why.baseline = nearest_baseline(baselines);
   const bool same = why.baseline && why.baseline->scored->strategy == why.plan.strategy;
   if (same) why.reason = same_plan(*why.baseline);
   try {
-    const BoundStrategy plan = evaluator.contents().bind(why.plan.strategy);
-    if (!may_report_in_full(evaluator, plan)) {
+    const BoundStrategy strategy = evaluator.contents().bind(plan.strategy);
+    if (!may_report_in_full(evaluator, strategy)) {
       why.left_out = "too many tasks";
       return why;
     }
-    const PlanCosts costs = plan_costs(evaluator, plan);
+    const PlanCosts costs = plan_costs(evaluator, strategy);
     if (why.baseline && !same) compare_with_baseline(why, evaluator, costs);
     why.more = one_more_change(evaluator, candidates, why.plan, costs, budget);
   } catch (const OutOfTime&) {

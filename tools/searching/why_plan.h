@@ -13,10 +13,10 @@
 namespace pipesim {
 
 /// Why a search ended with its plan: its difference from the best baseline, and the effect of one more
-/// change. Refers to the candidates, the baselines and the outcome.
+/// change. Refers to the candidates and the baselines.
 struct WhyPlan {
   const CandidateSet& candidates;
-  const ScoredStrategy& plan;
+  ScoredStrategy plan;
   const Baseline* baseline = nullptr;        ///< the fastest, or else the nearest to fitting; may be null
   std::optional<PlanDifference> difference;  ///< nothing where the plan is the baseline
   std::optional<PlanReason> reason;  ///< what the difference says in words; nothing without a baseline
@@ -32,12 +32,12 @@ struct TryBudget {
 
 /// A tenth of the search's time, at least 0.2 s. For a search with a budget in proposals alone: a tenth of
 /// its proposals, at least 200 but no more than its budget, so that the same seed gives the same tries.
-TryBudget try_budget(const SearchBudget& budget, const SearchOutcome& outcome);
+TryBudget try_budget(const SearchBudget& budget, const SearchRecord& record);
 
-/// The outcome must have a best plan. Afterwards the evaluator's task graph is another plan's. When the
+/// Afterwards the evaluator's task graph is another plan's. When the
 /// thread's deadline (sim/base/deadline.h) passes, the result contains what was found until then.
 WhyPlan why_plan(Evaluator& evaluator, const CandidateSet& candidates, const std::vector<Baseline>& baselines,
-                 const SearchOutcome& outcome, const TryBudget& budget);
+                 const ScoredStrategy& plan, const TryBudget& budget);
 
 std::string to_text(const WhyPlan& why);
 /// A JSON object with "reason" and "against_baseline" (null without one) and "one_more_change".

@@ -49,7 +49,7 @@ struct Explained {
     }
   }
   WhyPlan why(std::int64_t tries) {
-    return why_plan(evaluator, c.candidates, baselines, outcome, {0, tries});
+    return why_plan(evaluator, c.candidates, baselines, *outcome.best, {0, tries});
   }
 };
 

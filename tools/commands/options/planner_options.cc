@@ -73,6 +73,12 @@ ChainSettings chain_settings_of(const Arguments& a) {
   ChainSettings settings;
   settings.seed = static_cast<std::uint64_t>(a.integer("seed", 0, INT64_MAX));
   settings.chains = static_cast<std::size_t>(a.integer("chains", 1, 1024));
+  settings.flexflow_moves = a.choice("moves", {"all", "flexflow"}) == "flexflow";
+  if (settings.flexflow_moves) {
+    if (a.given("chains") && settings.chains != 1)
+      throw UsageError("search: --moves flexflow is one chain, --chains asks for more");
+    settings.chains = 1;
+  }
   settings.threads = threads_of(a);
   settings.checkpoint = text_or_none(a, "checkpoint");
   settings.checkpoint_every = a.number("checkpoint-every", 0, 1e6);
@@ -105,13 +111,12 @@ const Algorithm& algorithm_of(const Arguments& arguments) {
   return algorithm_named(arguments.text("algorithm"));
 }
 
-const Algorithm* planner_of(const Arguments& arguments) {
+bool asks_for_splits(const Arguments& arguments) {
   const Algorithm& algorithm = algorithm_of(arguments);
-  if (algorithm.splits == Algorithm::Splits::Nothing) return &algorithm;
   constexpr std::array kOfPipelines{"stages", "schedule", "layers", "microbatches", "microbatch"};
   const bool of_pipelines =
       std::ranges::any_of(kOfPipelines, [&](const char* option) { return arguments.given(option); });
-  return algorithm.propose != nullptr && of_pipelines ? &algorithm : nullptr;
+  return algorithm.splits_alone && !(algorithm.makes_stages && of_pipelines);
 }
 
 Option mesh_option(std::string help) {
@@ -224,28 +229,25 @@ void refuse_parts_of_recipes(const Arguments& a) {
 }  // namespace
 
 void check_planner_options(const Arguments& a) {
-  const std::string& algorithm = a.text("algorithm");
-  const Algorithm* planner = planner_of(a);
-  const std::vector<std::string_view> mine = planner ? planner->settings : std::vector<std::string_view>();
-  if (planner && planner->ranks_recipes) refuse_parts_of_recipes(a);
+  const Algorithm& algorithm = algorithm_of(a);
+  const std::vector<std::string_view>& mine = algorithm.settings;
+  if (algorithm.ranks_recipes) refuse_parts_of_recipes(a);
   for (const Option& option : planner_options()) {
     if (a.given(option.name) && std::ranges::find(mine, option.name) == mine.end())
-      throw UsageError(fmt::format("search: --{} does not go with --algorithm {}{}", option.name, algorithm,
-                                   a.given("algorithm") ? "" : ", which is the default"));
+      throw UsageError(fmt::format("search: --{} does not go with --algorithm {}{}", option.name,
+                                   algorithm.name, a.given("algorithm") ? "" : ", which is the default"));
   }
   if (a.given("for") && std::ranges::find(mine, "for") == mine.end())
     throw UsageError(
-        fmt::format("search: --for goes with --algorithm auto and recipes, not with {}", algorithm));
-  if (!planner) return;
+        fmt::format("search: --for goes with --algorithm auto and recipes, not with {}", algorithm.name));
   if (a.given("cost-model"))
-    (void)a.choice("cost-model", {planner->cost_models.begin(), planner->cost_models.end()});
+    (void)a.choice("cost-model", {algorithm.cost_models.begin(), algorithm.cost_models.end()});
   (void)schedule_of(a);
   for (const char* option : {"proposals", "seed", "threads", "chains", "moves", "search-log", "candidates"}) {
     if (a.given(option) && std::ranges::find(mine, option) == mine.end())
-      throw UsageError(fmt::format("search: --{} does not go with --algorithm {}{}", option, algorithm,
-                                   planner->asks_others                            ? ""
-                                   : planner->splits == Algorithm::Splits::Nothing ? ", which does not search"
-                                                                                   : " of pipelines"));
+      throw UsageError(
+          fmt::format("search: --{} does not go with --algorithm {}{}", option, algorithm.name,
+                      algorithm.reports_progress && algorithm.makes_stages ? "" : ", which does not search"));
   }
 }
 
@@ -270,8 +272,9 @@ PlannerSettings planner_settings_of(const Arguments& a) {
   settings.within = kPercent * a.number("within", 0, 50);
   settings.stage_costs = stage_costs_of(a);
   settings.mesh = mesh_of(a);
+  settings.tries_pipelines = !asks_for_splits(a);
   settings.budget = search_budget_of(a);
-  if (algorithm.asks_others) settings.chains = chain_settings_of(a);
+  if (algorithm.begins_anywhere) settings.chains = chain_settings_of(a);
   return settings;
 }
 

@@ -44,7 +44,7 @@ bool ranks_recipes_of(const Algorithm& algorithm, const OperatorGraph& graph) {
 }
 
 Problem problem_of(const Arguments& a, const Algorithm& algorithm, std::optional<Recipe>& start) {
-  const bool makes_stages = algorithm.propose != nullptr;
+  const bool makes_stages = algorithm.makes_stages;
   const std::string topology_text = required_text(a, "topology");
   Topology topology = topology_of(a);
   ModelRun model = start ? recipe_run_of(a, topology, Runtime(), *start) : model_run_of(a);

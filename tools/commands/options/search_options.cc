@@ -32,8 +32,7 @@ void check_search_options(const Arguments& a) {
   std::vector<std::string> algorithms;
   for (const Choice& choice : algorithm_choices()) algorithms.push_back(choice.name);
   (void)a.choice("algorithm", algorithms);
-  const bool tries_all_splits =
-      algorithm_of(a).splits == Algorithm::Splits::TriesAll && planner_of(a) == nullptr;
+  const bool tries_all_splits = algorithm_of(a).makes_stages && asks_for_splits(a);
   if (tries_all_splits && a.choice("recompute", recompute_names()) != "none")
     throw UsageError("search: --algorithm exhaustive and --recompute exclude each other without stages");
   if (tries_all_splits && a.text("state-sharding") != "none")

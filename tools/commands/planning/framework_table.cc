@@ -26,7 +26,7 @@ double change(Nanoseconds best, Nanoseconds time) {
   return static_cast<double>(time) / static_cast<double>(best) - 1;
 }
 
-OpenRun open_run(const PlannerRun& run, const Framework& framework) {
+OpenRun open_run(const SearchRun& run, const Framework& framework) {
   const auto conditions = run.settings.recipes.conditions();
   return run_of_framework(framework, framework.versions().back(),
                           {.model = run.model.model,
@@ -57,7 +57,7 @@ std::optional<RatedRecipe> best_of_ranked(const OpenRun& open, const RecipeRanki
 }
 
 // Gives the row a plan of the ranked recipes, so that it has one before there is time for a better one.
-FrameworkRow row_of_ranked(const PlannerRun& run, const Framework& framework, const RecipeRanking& ranked) {
+FrameworkRow row_of_ranked(const SearchRun& run, const Framework& framework, const RecipeRanking& ranked) {
   FrameworkRow row{framework, std::nullopt, ""};
   try {
     const OpenRun open = open_run(run, framework);
@@ -71,7 +71,7 @@ FrameworkRow row_of_ranked(const PlannerRun& run, const Framework& framework, co
 }
 
 // Ranks the framework's own recipes.
-void improve(FrameworkRow& row, const PlannerRun& run) {
+void improve(FrameworkRow& row, const SearchRun& run) {
   const Stopwatch time;
   try {
     const RecipeRanking ranking =
@@ -96,7 +96,7 @@ void improve(FrameworkRow& row, const PlannerRun& run) {
 
 }  // namespace
 
-bool compares_frameworks(const PlannerRun& run) {
+bool compares_frameworks(const SearchRun& run) {
   if (run.framework != nullptr || !run.by_recipes) return false;
   try {
     (void)decoder_sizes(run.model.model);
@@ -107,7 +107,7 @@ bool compares_frameworks(const PlannerRun& run) {
   return true;
 }
 
-std::vector<FrameworkRow> framework_rows(const PlannerRun& run, const RecipeRanking& ranked) {
+std::vector<FrameworkRow> framework_rows(const SearchRun& run, const RecipeRanking& ranked) {
   const Deadline* whole = deadline_kept();
   const bool limited = whole != nullptr && whole->limited();
   const auto until = [&](double share) {

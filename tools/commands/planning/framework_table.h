@@ -7,7 +7,7 @@
 
 #include "search/planners/planner.h"
 #include "search/recipe_planner/recipe_ranking.h"
-#include "tools/commands/planning/planner_run.h"
+#include "tools/commands/planning/search_run.h"
 #include "tools/frameworks/framework.h"
 
 namespace pipesim {
@@ -23,12 +23,12 @@ struct FrameworkRow {
 
 /// Whether each framework's best plan is reported beside that of pipesim itself: recipes are ranked, the
 /// model is a decoder, its hosts can be launched, and no framework was asked for.
-bool compares_frameworks(const PlannerRun& run);
+bool compares_frameworks(const SearchRun& run);
 
 /// Takes the best of the ranked recipes that each framework runs, as it runs them. Then ranks the recipes of
 /// each framework, in equal shares of the time that is left until the thread's deadline, or in 10 s each
 /// without one.
-std::vector<FrameworkRow> framework_rows(const PlannerRun& run, const RecipeRanking& ranked);
+std::vector<FrameworkRow> framework_rows(const SearchRun& run, const RecipeRanking& ranked);
 
 /// Where a framework's recipe is faster than `planned`, under the runtime of the request as well, its plan
 /// takes that one's place: the recipes of a framework are fewer, and the best may be found sooner among them.

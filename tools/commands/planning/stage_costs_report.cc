@@ -10,6 +10,7 @@
 #include "sim/base/errors.h"
 #include "sim/base/files.h"
 #include "tools/cli/table.h"
+#include "tools/commands/planning/planned_text.h"
 
 namespace pipesim {
 
@@ -39,8 +40,8 @@ int report_stage_costs(const Arguments& a, Streams& streams) {
   }
   const PlannerObjective objective = objective_of(partition);
   if (a.given("json")) {
-    const nlohmann::ordered_json json{{objective.key, objective.value},
-                                      {"planner_wall_time_s", planned_s},
+    const nlohmann::ordered_json json{{"objective", json_of(objective)},
+                                      {"wall_time_s", planned_s},
                                       {"microbatches", costs.problem.microbatches},
                                       {"stages", std::move(stages)}};
     give_document(streams, json);

@@ -21,7 +21,7 @@
 #include "tools/commands/options/planner_options.h"
 #include "tools/commands/options/shared_options.h"
 #include "tools/commands/options/subject_options.h"
-#include "tools/commands/planning/planner_run.h"
+#include "tools/commands/planning/search_run.h"
 #include "tools/commands/whatif/known_plans.h"
 #include "tools/commands/whatif/varied_arguments.h"
 #include "tools/inputs/calibration_use.h"
@@ -71,7 +71,7 @@ std::vector<std::string> names_of_planners() {
 class QuietSearch final : public SearchObserver {
  public:
   explicit QuietSearch(const std::function<bool()>& stop_requested) : stop_requested_(stop_requested) {}
-  void expect(const SearchBudget& budget) override { static_cast<void>(budget); }
+  void expect(const SearchBudget&, std::optional<Nanoseconds>) override {}
   [[nodiscard]] ProgressCallback callback() override {
     return [this](const SearchProgress&) { return !stop_requested_(); };
   }
@@ -116,39 +116,39 @@ Nanoseconds PointRunner::noisy_time(Evaluator& evaluator, const Strategy& strate
 
 Subject PointRunner::planned(const Arguments& point) const {
   std::ostringstream warnings;
-  if (planner_of(point) == nullptr)
+  if (asks_for_splits(point))
     throw InputError(fmt::format("algorithm={}: allowed in studies: {}", point.text("algorithm"),
                                  list_names(names_of_planners())));
-  const PlannerRun run = planner_run_of(point);
+  const SearchRun run = search_run_of(point);
   std::optional<Calibration> calibration = open_calibration(run.calibration, run.topology, warnings);
   const CostModel costs(run.topology, pointer_to(calibration), run.runtime);
   PlanRequest request = request_of(run, costs);
   request.status = [](std::string_view) {};
   QuietSearch quiet(request_.stop_requested);
   request.observer = &quiet;
-  const SearchTime time(run.seconds);
-  PlannedPipeline found = propose_in_time(request, run, time.search());
+  const SearchTime time(run.settings.budget.seconds);
+  PlannedPipeline found = plan(request, run.algorithm, time.search());
   if (const auto reason = illegal(found.graph, found.strategy, found.options, run.topology))
     throw InputError(*reason);
   if (request_.noise && found.recipes) choose_by_noise(run, costs, found);
-  Plan plan;
-  plan.model = run.model.model;
-  plan.topology = run.topology_text;
-  plan.options = found.options;
-  plan.found_by = run.algorithm();
-  plan.strategy = std::move(found.strategy);
-  plan.runtime = runtime_of_plan(run, recipe_of_plan(run, found));
+  Plan made;
+  made.model = run.model.model;
+  made.topology = run.topology_text;
+  made.options = found.options;
+  made.found_by = run.algorithm.name;
+  made.strategy = std::move(found.strategy);
+  made.runtime = runtime_of_plan(run, recipe_of_plan(run, found));
   if (has_recipes(found.graph)) {
     const RecipeModel model(found.graph);
-    RecognisedRecipe recognised = recipe_of(plan.strategy, plan.options, model, run.topology);
-    recognised.recipe = with_policies_of(plan.runtime, std::move(recognised.recipe));
-    plan.recipe = recognised.str(found.graph);
+    RecognisedRecipe recognised = recipe_of(made.strategy, made.options, model, run.topology);
+    recognised.recipe = with_policies_of(made.runtime, std::move(recognised.recipe));
+    made.recipe = recognised.str(found.graph);
   }
-  return {std::move(found.graph), run.topology, std::move(plan), std::move(calibration)};
+  return {std::move(found.graph), run.topology, std::move(made), std::move(calibration)};
 }
 
 // Chooses, among the best recipes (at most ten), the one that is fastest under noise.
-void PointRunner::choose_by_noise(const PlannerRun& run, const CostModel& costs,
+void PointRunner::choose_by_noise(const SearchRun& run, const CostModel& costs,
                                   PlannedPipeline& found) const {
   std::optional<Nanoseconds> best;
   std::size_t tried = 0;
@@ -224,7 +224,7 @@ Arguments started(const Arguments& point, const std::string& recipe) {
   if (recipe.empty() || point.has("recipe") || framework_of(point) != nullptr) return point;
   const Arguments made = point.with("recipe", recipe);
   try {
-    (void)planner_run_of(made);
+    (void)search_run_of(made);
   } catch (const InputError&) {  // it does not fit here
     return point;
   }

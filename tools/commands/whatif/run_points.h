@@ -8,7 +8,7 @@
 #include "search/planners/planner.h"
 #include "search/what_if/noise.h"
 #include "tools/cli/arguments.h"
-#include "tools/commands/planning/planner_run.h"
+#include "tools/commands/planning/search_run.h"
 #include "tools/inputs/subject.h"
 #include "tools/whatif/study.h"
 
@@ -51,7 +51,7 @@ class PointRunner {
   [[nodiscard]] PointResult run_same(const Arguments& point) const;
   [[nodiscard]] PointResult run_planned(const Arguments& point) const;
   [[nodiscard]] Subject planned(const Arguments& point) const;
-  void choose_by_noise(const PlannerRun& run, const CostModel& costs, PlannedPipeline& found) const;
+  void choose_by_noise(const SearchRun& run, const CostModel& costs, PlannedPipeline& found) const;
   [[nodiscard]] Nanoseconds noisy_time(Evaluator& evaluator, const Strategy& strategy) const;
 
   PointRequest request_;

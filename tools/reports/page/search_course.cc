@@ -167,13 +167,14 @@ SearchCourse search_course_of_json(const JsonValue& root) {
     course.lower_bound = bound->number(0, kMostOfSearch);
   if (const auto baselines = root.find("baselines"); baselines && baselines->is_array())
     read_baselines(*baselines, course);
-  if (const auto recipes = root.find("recipes")) {
+  if (const auto recipes = root.find("recipes"); recipes && recipes->is_object()) {
     for (const JsonValue& row : recipes->at("best").items())
       course.plans.push_back({row.at("recipe").string(), row.at("iteration_time_s").number(0, kMostOfSearch),
                               Bytes(row.at("memory_bytes").integer(0, kMostProposals))});
     course.tables.push_back(recipes_table(course.plans));
   }
-  if (const auto list = root.find("contributions")) course.tables.push_back(contributions_table(*list));
+  if (const auto list = root.find("contributions"); list && !list->items().empty())
+    course.tables.push_back(contributions_table(*list));
   return course;
 }
 

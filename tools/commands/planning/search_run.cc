@@ -1,7 +1,8 @@
-#include "tools/commands/planning/planner_run.h"
+#include "tools/commands/planning/search_run.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "search/recipes/expand_recipe.h"
@@ -29,8 +30,8 @@ void require_room_for_recipes(const OperatorGraph& graph, const Topology& topolo
 }
 
 // Searches over splits find plans that no framework runs, so auto is for pipesim itself.
-const Algorithm& planner_for(const Framework* framework, const Arguments& a) {
-  const Algorithm& asked = *planner_of(a);
+const Algorithm& algorithm_for(const Framework* framework, const Arguments& a) {
+  const Algorithm& asked = algorithm_of(a);
   if (framework == nullptr || !asked.asks_others) return asked;
   for (const char* option :
        {"recipe", "proposals", "seed", "chains", "checkpoint", "checkpoint-every", "resume"}) {
@@ -42,7 +43,7 @@ const Algorithm& planner_for(const Framework* framework, const Arguments& a) {
 }
 
 // Sets the recipes that are ranked, and the runtime that overlaps whatever any of them does.
-void choose_recipes(const Arguments& a, PlannerRun& run) {
+void choose_recipes(const Arguments& a, SearchRun& run) {
   const std::int64_t samples = samples_per_iteration(run.graph, run.options);
   std::optional<FrameworkPlan> question;
   if (run.framework != nullptr)
@@ -55,27 +56,49 @@ void choose_recipes(const Arguments& a, PlannerRun& run) {
   require_room_for_recipes(run.graph, run.topology, run.options, recipes);
 }
 
+// Returns the recipe to begin with. A search over splits has no stages, so neither has its recipe.
+std::optional<Recipe> start_of(const Arguments& a, const Algorithm& algorithm) {
+  if (!a.has("recipe")) return std::nullopt;
+  if (!algorithm.begins_anywhere)
+    throw UsageError(fmt::format("search: --recipe is a start of mcmc and auto, not of {}", algorithm.name));
+  Recipe recipe = recipe_of(a);
+  if (recipe.pipeline > 1 && !algorithm.makes_stages)
+    throw UsageError(fmt::format("search: --recipe with pp{} needs --algorithm auto", recipe.pipeline));
+  return recipe;
+}
+
 }  // namespace
 
-PlannerRun planner_run_of(const Arguments& a) {
+bool SearchRun::takes(std::string_view setting) const {
+  return std::ranges::find(algorithm.settings, setting) != algorithm.settings.end();
+}
+
+int SearchRun::threads() const {
+  return algorithm.begins_anywhere ? settings.chains.threads : settings.threads;
+}
+
+SearchRun search_run_of(const Arguments& a) {
   if (a.given("set") && !a.has("model")) throw UsageError("search: --set needs --model");
   for (const char* file : {"output", "checkpoint", "search-log"}) {
     if (a.has(file)) require_writable(a.text(file));
   }
   const Framework* framework = framework_of(a);
-  const Algorithm& planner = planner_for(framework, a);
-  if (a.has("recipe") && !planner.asks_others)
-    throw UsageError(fmt::format("search: --recipe is a start of mcmc and auto, not of {}", planner.name));
-  std::optional<Recipe> recipe;
-  if (a.has("recipe")) recipe = recipe_of(a);
-  PlannerRun run{problem_of(a, planner, recipe), planner};
+  const Algorithm& algorithm = algorithm_for(framework, a);
+  std::optional<Recipe> recipe = start_of(a, algorithm);
+  const bool of_splits = asks_for_splits(a);
+  if (const Runtime runtime = runtime_of(a); of_splits && algorithm.makes_stages && runtime != Runtime())
+    throw UsageError(
+        fmt::format("search: --runtime {} with --algorithm {}, allowed: pipesim, other algorithms",
+                    runtime.name, algorithm.name));
+  SearchRun run{problem_of(a, algorithm, recipe), algorithm};
+  if (of_splits && !a.given("candidates")) require_room(run.graph, run.topology, run.options);
   run.settings = planner_settings_of(a);
-  run.seconds = search_budget_of(a).seconds;
+  run.of_splits = of_splits;
   run.output = text_or_none(a, "output");
   run.log = text_or_none(a, "search-log");
   run.json = a.given("json");
   run.framework = framework;
-  run.by_recipes = ranks_recipes_of(planner, run.graph);
+  run.by_recipes = ranks_recipes_of(algorithm, run.graph);
   run.runtime_is_asked = a.given("runtime");
   run.base_runtime = run.runtime;
   if (run.by_recipes) choose_recipes(a, run);
@@ -83,7 +106,7 @@ PlannerRun planner_run_of(const Arguments& a) {
   return run;
 }
 
-const Recipe* recipe_of_plan(const PlannerRun& run, const PlannedPipeline& planned) {
+const Recipe* recipe_of_plan(const SearchRun& run, const PlannedPipeline& planned) {
   if (!planned.recipes || planned.recipes->best() == nullptr) return nullptr;
   const Recipe& best = planned.recipes->best()->recipe;
   if (planned.graph.batch() != best.data * best.microbatch) return nullptr;
@@ -92,23 +115,11 @@ const Recipe* recipe_of_plan(const PlannerRun& run, const PlannedPipeline& plann
   return made.strategy == planned.strategy && made.pipeline == planned.options.pipeline ? &best : nullptr;
 }
 
-Runtime runtime_of_plan(const PlannerRun& run, const Recipe* recipe) {
+Runtime runtime_of_plan(const SearchRun& run, const Recipe* recipe) {
   return run.runtime_is_asked || recipe == nullptr ? run.runtime : with_policies(run.base_runtime, *recipe);
 }
 
-PlannedPipeline propose_in_time(const PlanRequest& request, const PlannerRun& run, const Deadline& until) {
-  const KeepTo keep(until);
-  const double had = until.left();
-  try {
-    return run.planner.propose(request);
-  } catch (const OutOfTime&) {
-    throw NoPlanFound(
-        fmt::format("{}: no plan was found in the {:.1f} s that it had of the {} s of --seconds; allow more",
-                    run.planner.name, had, run.seconds));
-  }
-}
-
-PlanRequest request_of(const PlannerRun& run, const CostModel& costs) {
+PlanRequest request_of(const SearchRun& run, const CostModel& costs) {
   PlanRequest request{run.graph, costs, run.options, {}, {}, run.settings, {}};
   request.with_batch = [&](std::int64_t batch) { return open_model(with_batch(run.model.model, batch)); };
   request.with_shape = [&](const ModelShape& shape) {

@@ -1,4 +1,4 @@
-#include "tools/searching/search_checkpoints.h"
+#include "search/mcmc/search_checkpoints.h"
 
 #include <nlohmann/json.hpp>
 
