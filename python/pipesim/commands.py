@@ -998,17 +998,37 @@ def accuracy(
     goes, how well they order runs of the same workload, and whether verdicts on memory are right. Runs that
     pipesim can't express are counted with the reason.
 
-    A table of your own runs is a CSV file whose first line names its columns. It must have model and devices
-    (as model and topology take them), recipe, and batch (samples of an iteration). It may have time (of an
-    iteration, "372 ms"), memory (the peak of the fullest device, "59 GB"), status (ok, or oom where memory
-    was short; all else is a run that failed for another reason), name, and group (groups that errors are
-    reported for, divided by semicolons).
+    A table is a CSV file whose first line names its columns. A table of runs must have model, devices, recipe
+    and batch, and may have others, which may be empty; a column that is not listed here is refused.
 
-    It also knows the tables that docs/fidelity.md and docs/llm.md describe: megatron_golden.csv,
-    llm_a100_single_node.csv, ultrascale_h100.csv, llm_training.csv, llm_foundry_mpt.csv,
-    nemo_perf_history.csv, megatron_bridge_h100.csv, mlperf_gpt3.csv, pipeline_schedules.csv,
-    torchtitan_perf.csv, internevo_7b_a100.csv, nccl_a100_h100.csv, nccl_v100_cube_mesh.csv and
-    mist_interference_a100.csv, or others with their columns.
+    Columns of any row: name (what to call the row); time (of an iteration, a collective or a mixture, "372
+    ms"); reason (why pipesim can't express the row, which is then counted and not predicted); group (groups
+    that errors are reported for, divided by semicolons); compared_with (the name of the row over which the
+    speedup of this one is judged); traits (figures that the error may go with, "tp=8;sequence=4096"); source
+    (where the figures are published; for readers only).
+
+    Columns of runs: devices (as topology takes them); model (as model takes it); recipe (as recipe takes it);
+    batch (samples of an iteration); runtime (as runtime takes it; left out, megatron); time_of (iteration; or
+    device, where devices begin the next iteration without waiting for others: the longest time from a
+    device's first task to its last); memory (the peak, "59 GB"); memory_of (the device that has this peak:
+    fullest, or last; left out, fullest); state (memory of the last device at an iteration's end: weights,
+    gradients, optimizer); status (ok, or oom where memory was short; all else is a run that failed for
+    another reason; left out, ok); workload (what runs that could replace each other have in common; left out,
+    model, devices and batch); gradient_type (as gradient_type takes it; left out, float32); update_gradients
+    (float32, where state holds gradients once more in that type, made for the update); workspace (memory that
+    libraries hold beside the model); recomputed (operators within a layer that run again before backward,
+    divided by semicolons, beside the recipe's); recomputed_every (2: in every second layer; left out, 1).
+
+    Rows of collectives have the column devices, too, and: collective (as kind of the command collective takes
+    it); members (how many of the devices take part, the first ones); size (of the buffer, "4 MiB"); type (of
+    the elements; left out, float16. Switches can't add uint8).
+
+    Rows of a product, a collective and copies that ran side by side have: product_alone (time of the product,
+    if it ran alone); collective_alone (time of the collective beside it); to_device_alone (time of the copy
+    from the host); to_host_alone (time of the copy to the host).
+
+    The folder data/measured of the source has published runs in this form, with the scripts that made these
+    tables from published ones.
 
     Args:
         data: the folder of the tables, or one of them.

@@ -6,10 +6,8 @@
 #include <ostream>
 
 #include "sim/base/errors.h"
-#include "sim/base/suggest.h"
 #include "tools/accuracy/errors_report.h"
-#include "tools/accuracy/tables/measured_tables.h"
-#include "tools/accuracy/tables/own_runs.h"
+#include "tools/accuracy/tables/runs_table.h"
 #include "tools/cli/command.h"
 #include "tools/cli/status_line.h"
 #include "tools/commands/options/shared_options.h"
@@ -46,23 +44,51 @@ std::vector<ErrorsReport> judged_tables(const std::string& path, const Calibrati
                                         const Streams& streams) {
   std::vector<ErrorsReport> reports;
   StatusLine status(streams);
+  const bool folder = std::filesystem::is_directory(path);
   for (const std::filesystem::path& file : files_of(path)) {
     const MeasuredTable table = MeasuredTable::load(file.string());
-    const std::string name = file.filename().string();
-    if (auto runs = runs_of_table(name, table)) {
-      reports.push_back(judged(name, std::move(*runs), calibration, status));
-    } else {
+    if (const std::string reason = no_runs_table(table); folder && !reason.empty()) {
       status.clear();
-      streams.err << fmt::format("note: {} is left out, its columns are of no form that accuracy knows\n",
-                                 file.string());
+      streams.err << fmt::format("note: {} is left out, it {}\n", file.string(), reason);
+      continue;
     }
+    reports.push_back(judged(file.filename().string(), runs_of_table(table), calibration, status));
   }
   if (reports.empty())
     throw InputError(
-        fmt::format("{}: has no table that accuracy knows, allowed: CSV files with the columns {}, "
-                    "or those that `pipesim help accuracy --all` names",
-                    path, list_names(kColumnsOfOwnRuns)));
+        fmt::format("{}: has no table of measured runs, allowed: CSV files as \"pipesim help "
+                    "accuracy --all\" describes them",
+                    path));
   return reports;
+}
+
+// Columns of this kind of row alone, or of several kinds, each with what it holds.
+std::string columns_text(unsigned kinds) {
+  std::string text;
+  for (const RunsColumn& column : runs_columns()) {
+    if (column.kinds == kinds)
+      text += fmt::format("{}{} ({})", text.empty() ? "" : "; ", column.name, column.holds);
+  }
+  return text;
+}
+
+std::string description() {
+  const auto kind = [](RowKind k) { return static_cast<unsigned>(k); };
+  const unsigned run = kind(RowKind::Run), collective = kind(RowKind::Collective),
+                 mixture = kind(RowKind::Mixture);
+  return fmt::format(
+      "Reads tables of measured runs, predicts each run as simulate --recipe would, and prints by group "
+      "how far the predictions are off (median, mean and bias of the relative error, and the worst one), "
+      "with what the error goes, how well they order runs of the same workload, and whether verdicts on "
+      "memory are right. Runs that pipesim can't express are counted with the reason.\n\nA table is a CSV "
+      "file whose first line names its columns. A table of runs must have model, devices, recipe and batch, "
+      "and may have others, which may be empty; a column that is not listed here is refused.\n\nColumns of "
+      "any row: {}.\n\nColumns of runs: {}; {}.\n\nRows of collectives have the column devices, too, and: "
+      "{}.\n\nRows of a product, a collective and copies that ran side by side have: {}.\n\nThe folder "
+      "data/measured of the source has published runs in this form, with the scripts that made "
+      "these tables from published ones.",
+      columns_text(run | collective | mixture), columns_text(run | collective), columns_text(run),
+      columns_text(collective), columns_text(mixture));
 }
 
 int run_accuracy(const Arguments& arguments, Streams& streams) {
@@ -80,8 +106,12 @@ int run_accuracy(const Arguments& arguments, Streams& streams) {
   }
   for (const ErrorsReport& report : reports) {
     if (&report != &reports.front()) streams.out << "\n";
-    streams.out << (arguments.given("markdown") ? to_markdown(report)
-                                                : to_text(report, arguments.given("rows")));
+    if (!arguments.given("markdown")) {
+      streams.out << to_text(report, arguments.given("rows"));
+      continue;
+    }
+    if (reports.size() > 1) streams.out << fmt::format("### {}\n\n", report.table);
+    streams.out << to_markdown(report);
   }
   return 0;
 }
@@ -92,21 +122,7 @@ Command accuracy_command() {
   Command c;
   c.name = "accuracy";
   c.summary = "compare predictions with tables of measured runs";
-  c.description =
-      "Reads tables of measured runs, predicts each run as simulate --recipe would, and prints by group "
-      "how far the predictions are off (median, mean and bias of the relative error, and the worst one), "
-      "with what the error goes, how well they order runs of the same workload, and whether verdicts on "
-      "memory are right. Runs that pipesim can't express are counted with the reason.\n\nA table of your "
-      "own runs is a CSV file whose first line names its columns. It must have model and devices (as "
-      "--model and --topology take them), recipe, and batch (samples of an iteration). It may have time "
-      "(of an iteration, \"372 ms\"), memory (the peak of the fullest device, \"59 GB\"), status (ok, or "
-      "oom where memory was short; all else is a run that failed for another reason), name, and group "
-      "(groups that errors are reported for, divided by semicolons).\n\nIt also knows the tables that "
-      "docs/fidelity.md and docs/llm.md describe: megatron_golden.csv, llm_a100_single_node.csv, "
-      "ultrascale_h100.csv, llm_training.csv, llm_foundry_mpt.csv, nemo_perf_history.csv, "
-      "megatron_bridge_h100.csv, mlperf_gpt3.csv, pipeline_schedules.csv, torchtitan_perf.csv, "
-      "internevo_7b_a100.csv, nccl_a100_h100.csv, nccl_v100_cube_mesh.csv and mist_interference_a100.csv, or "
-      "others with their columns.";
+  c.description = description();
   c.options = {{"data", "PATH", "", "the folder of the tables, or one of them"},
                calibration_option(),
                {.name = "rows",
@@ -120,7 +136,8 @@ Command accuracy_command() {
                 .help = "print the tables for a document",
                 .group = OptionGroup::Output},
                json_option()};
-  c.examples = {{"pipesim accuracy --data docs/examples --rows", "runs of Megatron-LM, each with its error"}};
+  c.examples = {{"pipesim accuracy --data docs/examples --rows",
+                 "runs of Megatron-LM and PyTorch, each with its error"}};
   c.run = run_accuracy;
   return c;
 }

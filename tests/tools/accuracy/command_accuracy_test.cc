@@ -7,6 +7,7 @@
 #include "tests/slow_test.h"
 #include "tests/temporary_folder.h"
 #include "tests/tools/command_line.h"
+#include "tools/accuracy/tables/runs_table.h"
 
 namespace pipesim {
 namespace {
@@ -17,19 +18,6 @@ using Json = nlohmann::json;
 // Nine of the golden values of Megatron-LM's functional tests (NVIDIA/Megatron-LM, BSD-3): bytes that
 // PyTorch's allocator handed out, at an iteration's end and at the peak.
 const std::string kFolder = PIPESIM_SOURCE_DIR "/docs/examples";
-
-std::string fixture() { return read_file(kFolder + "/megatron_golden.csv"); }
-
-Outcome with_table(const std::string& table, const std::string& option = "--rows") {
-  const TemporaryFolder folder;
-  (void)folder.file("megatron_golden.csv", table);
-  Outcome outcome = pipesim_run({"accuracy", "--data", folder.path(), option});
-  for (std::string* text : {&outcome.out, &outcome.err}) {
-    const std::size_t at = text->find(folder.path());
-    if (at != std::string::npos) text->replace(at, folder.path().size(), "FOLDER/");
-  }
-  return outcome;
-}
 
 std::string replaced(std::string text, const std::string& old, const std::string& by) {
   const std::size_t at = text.find(old);
@@ -82,30 +70,9 @@ SLOW_TEST(Accuracy, CountsRunsThatItCannotExpress) {
                                      "     1  Megatron-LM's own form of T5\n"));
   EXPECT_THAT(outcome.out, HasSubstr("\n  gpt3_mcore_te_tp1_pp4_vp1 dgx_a100 dev "));
   const Outcome markdown = pipesim_run({"accuracy", "--data", kFolder, "--markdown"});
-  EXPECT_THAT(
-      markdown.out,
-      testing::StartsWith("Errors of the peak memory:\n\n| runs of | runs | median | mean | bias | worst "
-                          "|\n|---|---:|---:|---:|---:|---:|\n| all | 7 |"));
-}
-
-TEST(Accuracy, SaysWhatIsWrongWithATable) {
-  const auto refused = [](const std::string& table, const std::string& message) {
-    EXPECT_EQ(with_table(table), (Outcome{1, "", "pipesim: FOLDER/megatron_golden.csv" + message + "\n"}));
-  };
-  const std::string good = fixture();
-  refused(replaced(good, ",tp,", ",tensor,"), ":1: has no column \"tp\"");
-  refused(replaced(good, ",dev,8,1,1,", ",dev,8,-1,1,"),
-          ":3: column \"tp\": found \"-1\", allowed: a whole number, or nothing");
-  refused(replaced(good, ",dev,8,1,1,", ",dev,8,0,1,"), ":3: column \"tp\": found \"0\", allowed: 1 or more");
-  refused(replaced(good, "True,,,,,bf16", "yes,,,,,bf16"),
-          ":2: column \"dist_opt\": found \"yes\", allowed: True, False, or nothing");
-  refused(good.substr(0, good.find("gpt/gpt3_mcore_te_tp2_pp2_res") - 40),
-          ":4: found 16 cells, allowed: 31, one for each column");
-  const std::string first = good.substr(good.find('\n') + 1);
-  refused(good + first.substr(0, first.find('\n') + 1),
-          ":11: column \"path\": "
-          "\"gpt/gpt3_mcore_te_tp1_pp1_resume_torch_dist_dist_optimizer_no_mmap_bin_files/"
-          "golden_values_dev_dgx_a100.json\" is in line 2 already");
+  EXPECT_THAT(markdown.out, testing::StartsWith("### megatron_golden.csv\n\nErrors of the peak memory:\n\n| "
+                                                "runs of | runs | median | mean | bias | worst "
+                                                "|\n|---|---:|---:|---:|---:|---:|\n| all | 7 |"));
 }
 
 // Two ways to train a small model, as the simulator itself predicts them but for a factor; one that did not
@@ -134,8 +101,12 @@ TEST(Accuracy, JudgesRunsOfOnesOwn) {
   (void)folder.file("other.csv", "a,b\n1,2\n");
   const Outcome outcome = pipesim_run({"accuracy", "--data", folder.path(), "--json"});
   ASSERT_EQ(outcome.status, 0) << outcome;
-  EXPECT_EQ(outcome.err, "note: " + folder.path() +
-                             "other.csv is left out, its columns are of no form that accuracy knows\n");
+  EXPECT_EQ(
+      outcome.err,
+      "note: " + folder.path() +
+          "other.csv is left out, it is no table of measured runs: has no columns model, devices, recipe, "
+          "batch, allowed: model, devices, recipe, batch and what \"pipesim help accuracy --all\" "
+          "names; scripts in data/measured/convert write such tables from published ones\n");
   const Json table = table_of(outcome);
   EXPECT_EQ(table["predicted"], 3);
   EXPECT_EQ(table["errors"][0]["of"], "time");
@@ -163,9 +134,10 @@ TEST(Accuracy, SaysWhatIsWrongWithRunsOfOnesOwn) {
   };
   const std::string head = "model,devices,recipe,batch,time,memory\n";
   refused(head + ",dgx-a100,dp8,64,1 s,\n", ":2: column \"model\": is empty");
-  refused(head + "gpt2,dgx-a100,dp8,0,1 s,\n", ":2: column \"batch\": found \"0\", allowed: 1 or more");
+  refused(head + "gpt2,dgx-a100,dp8,0,1 s,\n",
+          ":2: column \"batch\": found \"0\", allowed: a whole number of 1 or more");
   refused(head + "gpt2,dgx-a100,dp8,x,1 s,\n",
-          ":2: column \"batch\": found \"x\", allowed: a whole number, or nothing");
+          ":2: column \"batch\": found \"x\", allowed: a whole number of 1 or more");
   refused(head + "gpt2,dgx-a100,dp8,64,-1 s,\n",
           ":2: column \"time\": \"-1 s\" is not a duration: it is negative; write a number and one of ns, "
           "us, µs, ms, s, min, h, d, like \"3 us\"");
@@ -174,117 +146,124 @@ TEST(Accuracy, SaysWhatIsWrongWithRunsOfOnesOwn) {
           "of B, kB, MB, GB, TB, KiB, MiB, GiB, TiB, like \"16 GB\"");
 }
 
-// Rows of vTrain's and nanotron's tables (VIA-Research/vTrain, MIT; huggingface/nanotron, Apache-2.0).
-TEST(Accuracy, ReadsPublishedRuns) {
-  const TemporaryFolder folder;
-  (void)folder.file(
-      "gpt.csv",
-      "set,n_gpus,gbs,mbs,hidden,heads,layers,seq,tp,dp,pp,iter_time_ms,recompute,schedule,gpu\n"
-      "single,2,16,8,1024,16,24,1024,1,1,2,372.160408,full,1F1B,A100-80GB\n"
-      "single,8,32,4,1024,16,24,1024,2,2,2,219.732754,full,1F1B,A100-80GB\n"
-      "single,12,32,4,1024,16,24,1024,2,3,2,219.7,full,1F1B,A100-80GB\n");
-  (void)folder.file("nanotron.csv",
-                    "model,n_gpus,mbs,grad_acc,gbs,dp,pp,tp,zero,status,mfu_pct,tokens_per_s,gpu_mem_GB\n"
-                    "1B,16,2,8,256,16,1,1,1,ok,37.9,621437,35.0\n"
-                    "1B,16,2,8,256,16,1,1,1,failed,,,\n"
-                    "1B,16,4,32,256,2,8,1,1,ok,20.6,346652,30.0\n");
-  // mosaicml/llm-foundry (Apache-2.0)
-  (void)folder.file("mpt.csv",
-                    "Model,SeqLen (T),# GPUs,GPU,MicroBatchSize,GradAccum,GlobalBatchSize,Throughput "
-                    "(T/s),Precision,Sharding Strategy,Activation Checkpointing\n"
-                    "7b,2048,128,h100_80gb,6,1,768,1340830,amp_bf16,FULL_SHARD,False\n"
-                    "1b,2048,8,a100_40gb,6,1,48,61440,amp_bf16,FULL_SHARD,True\n");
-  // arXiv:2205.05198, table 5
-  (void)folder.file(
-      "papers.csv",
-      "source,model,hidden,ffn,heads,layers,vocab,seq,gpu,n_gpus,tp,pp,dp,vpp,schedule,recompute,"
-      "seq_par,gbs,mbs,iter_time_s\n"
-      "arXiv:2205.05198,GPT3-175B,12288,49152,96,96,51200,2048,A100-80GB-SXM,64,8,8,1,3,"
-      "interleaved-1F1B,selective,1,64,1,13.75\n"
-      "arXiv:2104.04473,GPT-7.5B,4096,16384,32,36,51200,2048,A100-80GB-SXM,128,4,1,32,,,full,,512,,"
-      "3.696\n");
-  // ai-dynamo/aiconfigurator (Apache-2.0)
-  (void)folder.file("nccl.csv",
-                    "system,nccl_version,op,dtype,n_gpus,bytes,latency_us\n"
-                    "a100_sxm,2.27.3,all_gather,half,2,1024,9.08\n"
-                    "a100_sxm,2.27.3,all_gather,half,16,1024,9.08\n");
-  const Outcome outcome = pipesim_run({"accuracy", "--data", folder.path(), "--json"});
-  ASSERT_EQ(outcome.status, 0) << outcome;
-  const Json tables = Json::parse(outcome.out)["tables"];
-  ASSERT_EQ(tables.size(), 5U);
-  const Json gpt = tables[0]["runs"], mpt = tables[1]["runs"], nanotron = tables[2]["runs"],
-             nccl = tables[3]["runs"], papers = tables[4]["runs"];
-  EXPECT_EQ(mpt[0]["recipe"], "dp128,mbs6,zero3");
-  EXPECT_NEAR(mpt[0]["measured_time_s"].get<double>(), 768.0 * 2048 / 1340830, 1e-9);
-  EXPECT_EQ(mpt[1]["reason"], "nodes of A100 with 40 GB");
-  EXPECT_EQ(papers[0]["recipe"], "tp8,pp8,dp1,mbs1,vpp3,sp,recompute=selective");
-  EXPECT_THAT(papers[0]["model"].get<std::string>(), HasSubstr("attention=scores"));
-  EXPECT_EQ(papers[0]["measured_time_s"], 13.75);
-  EXPECT_EQ(papers[1]["reason"], "a microbatch that is not told");
-  const Outcome collective = pipesim_run({"collective", "--topology", "dgx-a100", "--kind", "all-gather",
-                                          "--devices", "0,1", "--sizes", "1KiB", "--json"});
-  EXPECT_EQ(nccl[0]["predicted_time_s"], Json::parse(collective.out)["sizes"][0]["time_s"]);
-  EXPECT_NEAR(nccl[0]["measured_time_s"].get<double>(), 9.08e-6, 1e-12);
-  EXPECT_EQ(nccl[1]["reason"], "other than 2 to 8 GPUs");
-  EXPECT_EQ(gpt[0]["topology"], "dgx-a100:gpus=2");
-  EXPECT_EQ(gpt[0]["recipe"], "tp1,pp2,dp1,mbs8,recompute=full");
-  EXPECT_EQ(gpt[0]["measured_time_s"], 0.372160408);
-  EXPECT_EQ(gpt[1]["topology"], "dgx-a100:1");
-  EXPECT_THAT(gpt[1]["model"].get<std::string>(), HasSubstr("vocab=50432,"));
-  EXPECT_EQ(gpt[2]["reason"], "nodes that are not whole");
-  EXPECT_EQ(nanotron[0]["recipe"], "tp1,pp1,dp16,mbs2,zero1");
-  EXPECT_NEAR(nanotron[0]["measured_time_s"].get<double>(), 256.0 * 4096 / 621437, 1e-9);
-  EXPECT_EQ(nanotron[0]["measured_peak_bytes"], 35'000'000'000);
-  EXPECT_EQ(nanotron[1]["reason"], "a run that failed: the table does not tell why");
-  // 16 layers and a head that counts as four: 2.5 a group.
-  EXPECT_EQ(nanotron[2]["recipe"], "tp1,pp8,dp2,mbs4,zero1,layers=2-3-2-3-2-3-1-0");
-  for (std::size_t t = 0; t < tables.size(); ++t)
-    EXPECT_EQ(tables[t]["predicted"], t == 0 || t == 2 ? 2 : 1) << t;
+// Qi et al., ICLR 2024 (arXiv:2401.10241), tables 3 to 5; runtimes as docs/fidelity.md has them.
+constexpr const char* kSchedules =
+    "name,model,devices,recipe,batch,runtime,time,time_of,memory,compared_with\n"
+    "ZB-2p,MODEL,dgx-a100:1,\"pp8,mbs6,first=2,last=2,schedule=zb-auto:16\",144,MEGATRON=beside,1.2414 "
+    "s,device,59 "
+    "GB,1F1B\n"
+    "1F1B,MODEL,dgx-a100:1,\"pp8,mbs6,first=2,last=2\",144,MEGATRON=blocking,1.5254 s,,30 GB,\n"
+    "1F1B-I,MODEL,dgx-a100:1,\"pp8,mbs6,vpp3\",144,MEGATRON=blocking,1.3740 s,,40 GB,1F1B\n";
+
+std::string schedules() {
+  const std::string model =
+      "\"gpt:dtype=float16,sequence=1024,positions=1024,layers=22,hidden=2304,heads=24,vocab=32000,"
+      "projection=untied,attention=scores,kept=megatron\"";
+  std::string text = kSchedules;
+  for (int row = 0; row < 3; ++row)
+    text = replaced(replaced(text, ",MODEL,", "," + model + ","),
+                    "MEGATRON=", "\"megatron:gradient-sums=in-products,messages=");
+  for (const char* word : {"=beside,", "=blocking,1.5", "=blocking,1.3"})
+    text = replaced(text, word, replaced(word, ",", "\","));
+  return text;
 }
 
-// Rows of NVIDIA/NeMo and NVIDIA-NeMo/Megatron-Bridge, and of mlcommons/training_results (all Apache-2.0).
-SLOW_TEST(Accuracy, ReadsRunsInFloat8) {
+// The table of a folder that holds this text alone.
+Json judged_table(const std::string& text) {
   const TemporaryFolder folder;
-  (void)folder.file(
-      "bridge.csv",
-      "task,model,#-GPUs,Precision,GBS,MBS,Sequence Length,TP,PP,CP,VP,EP,Tokens / sec / GPU,FSDP\n"
-      "Pre-Training Performance,LLAMA3_8B,8,FP8-CS,128,1,8192,1,1,1,n/a,1,14451,8\n"
-      "Pre-Training Performance,GPT OSS 120B,64,BF16,1280,1,4096,1,4,1,n/a,8,5824,0\n"
-      "Pre-Training Performance,LLAMA3_8B,8,,128,1,8192,1,1,1,n/a,1,14079,8\n"
-      "LoRA Performance,LLAMA3_70B,8,FP8,32,1,4096,2,4,1,20,n/a,2643,\n");
-  (void)folder.file(
-      "mlperf.csv",
-      "round,system,n_gpus,tp,pp,vpp,cp,mbs,minibs,gbs,grad_acc,seq,throughput_reported,other_flags,"
-      "config_unique\n"
-      "v4.1,eos_n32,256,4,8,6,,2,256,2048,128,2048,208833.724,TP_COMM_OVERLAP=True,1\n"
-      "v3.1,eos_n512,4096,4,8,,,1,16,2048,16,2048,2347971.6,TP_COMM_OVERLAP=True,1\n"
-      "v4.1,tpu,,,,,,,1,2048,1,2048,,,0\n");
-  (void)folder.file("nemo.csv",
-                    "section,Model,#-GPUs,GBS,MBS,Sequence Length,TP,PP,CP,VP,Tokens / sec / GPU\n"
-                    "Pretraining,LLAMA2-7B,8,128,1,4096,1,1,1,1,16934\n"
-                    "Finetuning,LLAMA2-7B,8,32,1,,1,1,,,16891\n"
-                    "Pretraining,LLAMA2-13B,16,128,1,4096,1,4,1,,8646\n"
-                    "Pretraining,LLAMA2-7B,8,128,1,4096,1,1,1,1,\n");
+  (void)folder.file("table.csv", text);
   const Outcome outcome = pipesim_run({"accuracy", "--data", folder.path(), "--json"});
-  ASSERT_EQ(outcome.status, 0) << outcome;
-  const Json tables = Json::parse(outcome.out)["tables"];
-  ASSERT_EQ(tables.size(), 3U);
-  const Json bridge = tables[0]["runs"], mlperf = tables[1]["runs"], nemo = tables[2]["runs"];
-  EXPECT_EQ(bridge[0]["recipe"], "dp8,mbs1,zero3");
-  EXPECT_EQ(bridge[0]["model"], "llama3-8b:dtype=bfloat16,sequence=8192,products=float8");
-  EXPECT_NEAR(bridge[0]["measured_time_s"].get<double>(), 128.0 * 8192 / (14451 * 8), 1e-9);
-  EXPECT_EQ(bridge[1]["reason"], "a model that pipesim does not know: GPT OSS 120B");
-  EXPECT_EQ(bridge[2]["reason"], "a precision that is not told");
-  EXPECT_EQ(bridge[3]["reason"], "finetuning, some of it of adapters only");
-  EXPECT_EQ(mlperf[0]["recipe"], "tp4,pp8,cp1,dp8,mbs2,zero1,sp,vpp6,overlap=gather,reduce=overlapped");
-  EXPECT_NEAR(mlperf[0]["measured_time_s"].get<double>(), 2048 * 2048 / 208833.724, 1e-9);
-  EXPECT_EQ(mlperf[1]["reason"], "a number of stages that is not told and matters, with few microbatches");
-  EXPECT_EQ(mlperf[2]["reason"], "a configuration that is not told for sure, or not of GPUs");
-  EXPECT_EQ(nemo[0]["recipe"], "tp1,pp1,cp1,dp8,mbs1,zero1,overlap=gather");
-  EXPECT_EQ(nemo[1]["reason"], "finetuning, some of it of adapters only");
-  EXPECT_EQ(nemo[2]["reason"], "a number of stages that is not told");
-  EXPECT_EQ(nemo[3]["reason"], "no rate measured");
-  for (const Json& table : tables) EXPECT_EQ(table["predicted"], 1);
+  EXPECT_EQ(outcome.status, 0) << outcome;
+  return outcome.status == 0 ? table_of(outcome) : Json();
+}
+
+TEST(Accuracy, JudgesSpeedupsOfSchedules) {
+  const Json table = judged_table(schedules());
+  const Json runs = table["runs"];
+  EXPECT_EQ(table["predicted"], 3);
+  EXPECT_NEAR(runs[0]["measured_speedup"].get<double>(), 1.5254 / 1.2414, 1e-9);
+  EXPECT_FALSE(runs[1].contains("measured_speedup"));
+  const auto time = [&](std::size_t run) { return runs[run]["predicted_time_s"].get<double>(); };
+  EXPECT_NEAR(runs[0]["predicted_speedup"].get<double>(), time(1) / time(0), 1e-9);
+  EXPECT_NEAR(runs[0]["speedup_error"].get<double>(), time(1) / time(0) / (1.5254 / 1.2414) - 1, 1e-9);
+  for (const std::size_t run : {0, 2}) EXPECT_LT(std::abs(runs[run]["speedup_error"].get<double>()), 0.04);
+  for (const std::size_t run : {0, 1, 2}) EXPECT_LT(std::abs(runs[run]["peak_error"].get<double>()), 0.04);
+  EXPECT_EQ(table["errors"][1]["of"], "speedup");
+  EXPECT_EQ(table["errors"][1]["groups"][0]["runs"], 2);
+}
+
+// Devices that need not wait for each other begin an iteration before the last one has ended the one before.
+TEST(Accuracy, LetsIterationsOverlapBehindZeroBubbles) {
+  const Json run = judged_table(schedules())["runs"][0];
+  const Outcome whole =
+      pipesim_run({"simulate", "--model", run["model"].get<std::string>(), "--topology", "dgx-a100:1",
+                   "--batch", "144", "--recipe", run["recipe"].get<std::string>(), "--runtime",
+                   "megatron:gradient-sums=in-products", "--json"});
+  ASSERT_EQ(whole.status, 0) << whole;
+  const Json simulated = Json::parse(whole.out);
+  EXPECT_LT(run["predicted_time_s"].get<double>(), 0.99 * simulated["iteration_time_s"].get<double>());
+  // Memory is that of the fullest device, unless the table says otherwise.
+  std::int64_t fullest = 0;
+  for (const auto& [device, bytes] : simulated["peak_memory_bytes"].items())
+    fullest = std::max(fullest, bytes.get<std::int64_t>());
+  EXPECT_EQ(run["predicted_peak_bytes"], fullest);
+  std::string last = replaced(schedules(), ",memory,", ",memory_of,memory,");
+  for (const char* cell : {",59 GB,", ",30 GB,", ",40 GB,"})
+    last = replaced(last, cell, ",last" + std::string(cell));
+  EXPECT_LT(judged_table(last)["runs"][0]["predicted_peak_bytes"], fullest);
+}
+
+// Llama 3 8B on 64 A100 under torchtitan: every second layer as a whole takes longer to compute again than a
+// part of each.
+TEST(Accuracy, RecomputesTheOperatorsOfARow) {
+  const std::string part =
+                        "attention_norm;key;query_rotary;key_rotary;output;attention_add;ffn_norm;up;gated",
+                    row = ",llama3-8b:dtype=bfloat16,dgx-a100:8,\"dp64,mbs1,fsdp\",64,torch-eager,";
+  const Json runs = judged_table("name,model,devices,recipe,batch,runtime,recomputed,recomputed_every\nnone" +
+                                 row + ",\nparts" + row + part + ",\nlayers" + row + part +
+                                 ";query;value;gate;attention;down;ffn_add,2\n")["runs"];
+  EXPECT_LT(runs[0]["predicted_time_s"], runs[2]["predicted_time_s"]);
+  EXPECT_LT(runs[2]["predicted_peak_bytes"], runs[0]["predicted_peak_bytes"]);
+  EXPECT_LT(runs[1]["predicted_time_s"], runs[2]["predicted_time_s"]);
+}
+
+// ai-dynamo/aiconfigurator (Apache-2.0); VIA-Research/vTrain, trace/v100 (MIT).
+TEST(Accuracy, JudgesCollectives) {
+  const Json table = judged_table(
+      "name,devices,collective,members,size,type,time\n"
+      "gather,dgx-a100,all-gather,2,1 KiB,float16,9.08 us\n"
+      "ring,dgx1-v100,all-reduce,2,1 GiB,,47.61 ms\n"
+      "cube,dgx1-v100,all-reduce,8,1 GiB,,13.969 ms\n"
+      "switch,dgx-h100,all-reduce,8,1 GiB,float16,4 ms\n"
+      "bytes,dgx-h100,all-reduce,8,1 GiB,uint8,4 ms\n"
+      "many,dgx-a100,all-reduce,16,1 KiB,,1 ms\n");
+  const Json runs = table["runs"];
+  const Outcome collective = pipesim_run({"collective", "--topology", "dgx-a100", "--kind", "all-gather",
+                                          "--devices", "0,1", "--sizes", "1KiB", "--json"});
+  EXPECT_EQ(runs[0]["predicted_time_s"], Json::parse(collective.out)["sizes"][0]["time_s"]);
+  EXPECT_NEAR(runs[0]["measured_time_s"].get<double>(), 9.08e-6, 1e-12);
+  for (const std::size_t run : {1, 2}) EXPECT_LT(std::abs(runs[run]["time_error"].get<double>()), 0.05);
+  EXPECT_LT(runs[3]["predicted_time_s"], runs[4]["predicted_time_s"]);
+  EXPECT_EQ(runs[5]["reason"], "a collective of 16 devices on 8 of dgx-a100");
+}
+
+// Half of the product's rate while the collective goes on: 13.2 + 34.8 - 13.2 / 2. Copies: 3.45 times as
+// long.
+TEST(Accuracy, JudgesMixtures) {
+  const Json table = judged_table(
+      "name,product_alone,collective_alone,to_device_alone,to_host_alone,time\n"
+      "products,34.8 ms,13.2 ms,,,41.4 ms\n"
+      "copies,,,87 ms,81.6 ms,145 ms\n");
+  const Json runs = table["runs"];
+  EXPECT_NEAR(runs[0]["predicted_time_s"].get<double>(), 0.0414, 1e-9);
+  EXPECT_NEAR(runs[0]["undisturbed_error"].get<double>(), 34.8 / 41.4 - 1, 1e-9);
+  EXPECT_NEAR(runs[1]["predicted_time_s"].get<double>(), 81.6e-3 + 87e-3 - 81.6e-3 / 3.45, 1e-9);
+  EXPECT_EQ(table["errors"][1]["of"], "undisturbed");
+}
+
+TEST(Accuracy, DescribesEachColumn) {
+  const std::string help = pipesim_run({"help", "accuracy", "--all"}).out;
+  for (const RunsColumn& column : runs_columns()) EXPECT_THAT(help, HasSubstr(column.name));
 }
 
 TEST(Accuracy, SaysWhatIsWrongWithAFolder) {
@@ -293,8 +272,8 @@ TEST(Accuracy, SaysWhatIsWrongWithAFolder) {
       pipesim_run({"accuracy", "--data", empty.path()}),
       (Outcome{1, "",
                "pipesim: " + empty.path() +
-                   ": has no table that accuracy knows, allowed: CSV files with the columns model, devices, "
-                   "recipe, batch, or those that `pipesim help accuracy --all` names\n"}));
+                   ": has no table of measured runs, allowed: CSV files as \"pipesim help accuracy --all\" "
+                   "describes them\n"}));
   EXPECT_EQ(pipesim_run({"accuracy", "--data", "/nowhere"}),
             (Outcome{1, "", "pipesim: /nowhere: is no folder and no file\n"}));
   EXPECT_EQ(pipesim_run({"accuracy", "--data", kFolder, "--json", "--markdown"}),

@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -34,6 +33,7 @@ struct ExpressedRun {
   /// then the longest that a device takes from its first task to its last.
   bool post_validation = false;
   bool fullest_peak = false;  ///< the measured peak is that of the fullest device, not of the last one
+  bool operator==(const ExpressedRun&) const = default;
 };
 
 /// A measured collective, in the terms of nccl-tests (tools/accuracy/collective_report.h).
@@ -43,12 +43,14 @@ struct ExpressedCollective {
   std::int64_t devices = 0;  ///< the first ones of the topology
   Bytes size;
   bool in_switch = true;  ///< switches add where they can; they can't add 8-bit integers
+  bool operator==(const ExpressedCollective&) const = default;
 };
 
 /// What ran side by side on each GPU of a node, each with the time that it takes alone; 0: not there.
 struct ExpressedMixture {
   Seconds product, collective, to_device,
       to_host;  ///< a matrix product, a collective, copies from and to the host
+  bool operator==(const ExpressedMixture&) const = default;
 };
 
 /// A row of a measured table.
@@ -71,10 +73,7 @@ struct MeasuredRun {
   std::optional<bool> fitted;  ///< whether it ran, or was short of memory; nothing where that is not known
   /// Figures that the error may go with, as {"tp", 8}.
   std::vector<std::pair<std::string, double>> traits;
+  bool operator==(const MeasuredRun&) const = default;
 };
-
-/// Returns the text of `devices` devices of a preset that has `each` a node: a part of one node, or whole
-/// nodes. Nothing where they are neither.
-std::optional<std::string> part_of_preset(std::string_view preset, std::int64_t each, std::int64_t devices);
 
 }  // namespace pipesim

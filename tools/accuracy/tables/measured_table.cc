@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
-#include <map>
 #include <utility>
 
 #include "sim/base/errors.h"
@@ -104,66 +102,28 @@ bool MeasuredTable::has(const std::vector<std::string>& columns) const {
   return std::ranges::all_of(columns, [&](const std::string& c) { return column_named(c).has_value(); });
 }
 
-void MeasuredTable::require(const std::vector<std::string>& columns) const {
-  for (const std::string& name : columns) {
-    if (!column_named(name)) throw InputError(fmt::format("{}:1: has no column \"{}\"", source_, name));
-  }
-}
-
-void MeasuredTable::require_unique(const std::string& column) const {
-  std::map<std::string, std::size_t> lines;
-  for (std::size_t row = 0; row < rows(); ++row) {
-    const auto [first, fresh] = lines.emplace(text(row, column), rows_[row].line);
-    if (!fresh)
-      refuse(row,
-             fmt::format("column \"{}\": \"{}\" is in line {} already", column, first->first, first->second));
-  }
-}
-
 const std::string& MeasuredTable::text(std::size_t row, std::string_view column) const {
   const auto index = column_named(column);
-  if (!index) throw InternalError(fmt::format("column \"{}\" was not required", column));
+  if (!index) throw InternalError(fmt::format("the table has no column \"{}\"", column));
   return rows_.at(row).cells[*index];
 }
 
-std::optional<std::int64_t> MeasuredTable::count(std::size_t row, std::string_view column) const {
+std::int64_t MeasuredTable::positive(std::size_t row, std::string_view column) const {
   const std::string& cell = text(row, column);
-  if (cell.empty()) return std::nullopt;
   std::int64_t value = 0;
   const auto [stopped, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-  if (error != std::errc() || stopped != cell.data() + cell.size() || value < 0)
+  if (error != std::errc() || stopped != cell.data() + cell.size() || value < 1)
     refuse(row,
-           fmt::format("column \"{}\": found \"{}\", allowed: a whole number, or nothing", column, cell));
+           fmt::format("column \"{}\": found \"{}\", allowed: a whole number of 1 or more", column, cell));
   return value;
-}
-
-std::int64_t MeasuredTable::positive(std::size_t row, std::string_view column) const {
-  const std::int64_t found = count(row, column).value_or(0);
-  if (found == 0)
-    refuse(row, fmt::format("column \"{}\": found \"{}\", allowed: 1 or more", column, text(row, column)));
-  return found;
-}
-
-std::optional<double> MeasuredTable::number(std::size_t row, std::string_view column) const {
-  const std::string& cell = text(row, column);
-  if (cell.empty()) return std::nullopt;
-  double value = 0;
-  const auto [stopped, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-  if (error != std::errc() || stopped != cell.data() + cell.size() || !(value >= 0) || !std::isfinite(value))
-    refuse(row, fmt::format("column \"{}\": found \"{}\", allowed: a number of 0 or more, or nothing", column,
-                            cell));
-  return value;
-}
-
-bool MeasuredTable::flag(std::size_t row, std::string_view column) const {
-  const std::string& cell = text(row, column);
-  if (cell != "True" && cell != "False" && !cell.empty())
-    refuse(row, fmt::format("column \"{}\": found \"{}\", allowed: True, False, or nothing", column, cell));
-  return cell == "True";
 }
 
 void MeasuredTable::refuse(std::size_t row, const std::string& message) const {
   throw InputError(fmt::format("{}:{}: {}", source_, rows_.at(row).line, message));
+}
+
+void MeasuredTable::refuse_columns(const std::string& message) const {
+  throw InputError(fmt::format("{}:1: {}", source_, message));
 }
 
 }  // namespace pipesim

@@ -20,22 +20,15 @@ class MeasuredTable {
 
   [[nodiscard]] std::size_t rows() const { return rows_.size(); }
   [[nodiscard]] bool has(const std::vector<std::string>& columns) const;
-  /// Refuses the file unless it has all of these columns.
-  void require(const std::vector<std::string>& columns) const;
-  /// Refuses a second row with the same value in the column.
-  void require_unique(const std::string& column) const;
+  [[nodiscard]] const std::vector<std::string>& columns() const { return columns_; }
 
-  /// The cell; InternalError when the column was not required.
+  /// The cell; InternalError where there is no such column.
   [[nodiscard]] const std::string& text(std::size_t row, std::string_view column) const;
-  /// Nothing where the cell is empty; refuses all but whole numbers of 0 or more.
-  [[nodiscard]] std::optional<std::int64_t> count(std::size_t row, std::string_view column) const;
   /// Refuses all but whole numbers of 1 or more.
   [[nodiscard]] std::int64_t positive(std::size_t row, std::string_view column) const;
-  /// Nothing where the cell is empty; refuses all but finite numbers of 0 or more.
-  [[nodiscard]] std::optional<double> number(std::size_t row, std::string_view column) const;
-  /// Whether the cell says True; refuses all but True, False and nothing.
-  [[nodiscard]] bool flag(std::size_t row, std::string_view column) const;
   [[noreturn]] void refuse(std::size_t row, const std::string& message) const;
+  /// Refuses the line of the columns' names.
+  [[noreturn]] void refuse_columns(const std::string& message) const;
 
  private:
   struct Row {

@@ -2,14 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <set>
 
 #include "sim/base/errors.h"
 #include "sim/base/files.h"
-#include "tools/accuracy/tables/measured_tables.h"
+#include "tools/accuracy/tables/runs_table.h"
 #include "tools/cli/status_line.h"
 #include "tools/fitting/fit_report.h"
 #include "tools/fitting/fit_runs.h"
@@ -18,15 +17,6 @@ namespace pipesim {
 namespace {
 
 constexpr std::int64_t kMostFitted = 1000, kMostSuggested = 50;
-
-std::vector<MeasuredRun> runs_in(const std::string& path) {
-  const MeasuredTable table = MeasuredTable::load(path);
-  if (auto runs = runs_of_table(std::filesystem::path(path).filename().string(), table)) return *runs;
-  throw InputError(
-      fmt::format("{}: its columns are of no form that is known, allowed: what \"pipesim help "
-                  "accuracy\" describes",
-                  path));
-}
 
 // All else says how to run plans here.
 void refuse_others(const Arguments& a) {
@@ -75,7 +65,7 @@ int run_calibrate_runs(const Arguments& a, Streams& streams) {
   setting.most_runs = static_cast<std::size_t>(a.integer("most-runs", 3, kMostFitted));
   setting.suggestions = static_cast<std::size_t>(a.integer("suggest", 0, kMostSuggested));
   setting.seed = static_cast<std::uint64_t>(a.integer("seed", 0, INT64_MAX));
-  const std::vector<MeasuredRun> runs = runs_in(setting.file);
+  const std::vector<MeasuredRun> runs = runs_of_table(MeasuredTable::load(setting.file));
   StatusLine status(streams);
   const RunsFit fit = fit_runs(runs, setting, [&](const std::string& doing) {
     if (status.due()) status.show(doing);

@@ -13,15 +13,15 @@ std::string refused_table(const std::string& text) {
 
 TEST(MeasuredTable, ReadsCellsByColumn) {
   const MeasuredTable table =
-      MeasuredTable::parse("name,bytes,sharded\r\nfirst,12,True\n\"a, \"\"b\"\"\nc\",,\n", "runs.csv");
-  table.require({"name", "bytes", "sharded"});
+      MeasuredTable::parse("name,bytes,model\r\nfirst,12,gpt2\n\"a, \"\"b\"\"\nc\",,\n", "runs.csv");
+  EXPECT_EQ(table.columns(), (std::vector<std::string>{"name", "bytes", "model"}));
+  EXPECT_TRUE(table.has({"model", "name"}));
+  EXPECT_FALSE(table.has({"model", "peak"}));
   ASSERT_EQ(table.rows(), 2U);
   EXPECT_EQ(table.text(0, "name"), "first");
-  EXPECT_EQ(table.count(0, "bytes"), 12);
-  EXPECT_TRUE(table.flag(0, "sharded"));
+  EXPECT_EQ(table.positive(0, "bytes"), 12);
   EXPECT_EQ(table.text(1, "name"), "a, \"b\"\nc");
-  EXPECT_EQ(table.count(1, "bytes"), std::nullopt);
-  EXPECT_FALSE(table.flag(1, "sharded"));
+  EXPECT_EQ(table.text(1, "bytes"), "");
 }
 
 TEST(MeasuredTable, SaysWhatIsWrongWithAFile) {
@@ -36,17 +36,13 @@ TEST(MeasuredTable, SaysWhatIsWrongWithAFile) {
 }
 
 TEST(MeasuredTable, SaysWhatIsWrongWithARow) {
-  const MeasuredTable table =
-      MeasuredTable::parse("name,bytes,sharded\na,-1,yes\n\"b\n\",1.5,True\na,,\n", "runs.csv");
-  EXPECT_EQ(refusal([&] { table.require({"name", "peak"}); }), "runs.csv:1: has no column \"peak\"");
-  EXPECT_EQ(refusal([&] { (void)table.count(0, "bytes"); }),
-            "runs.csv:2: column \"bytes\": found \"-1\", allowed: a whole number, or nothing");
-  EXPECT_EQ(refusal([&] { (void)table.flag(0, "sharded"); }),
-            "runs.csv:2: column \"sharded\": found \"yes\", allowed: True, False, or nothing");
-  EXPECT_EQ(refusal([&] { (void)table.count(1, "bytes"); }),
-            "runs.csv:3: column \"bytes\": found \"1.5\", allowed: a whole number, or nothing");
-  EXPECT_EQ(refusal([&] { table.require_unique("name"); }),
-            "runs.csv:5: column \"name\": \"a\" is in line 2 already");
+  const MeasuredTable table = MeasuredTable::parse("name,bytes\na,-1\n\"b\n\",1.5\na,\n", "runs.csv");
+  const auto refused = [&](std::size_t row) { return refusal([&] { (void)table.positive(row, "bytes"); }); };
+  EXPECT_EQ(refused(0), "runs.csv:2: column \"bytes\": found \"-1\", allowed: a whole number of 1 or more");
+  EXPECT_EQ(refused(1), "runs.csv:3: column \"bytes\": found \"1.5\", allowed: a whole number of 1 or more");
+  EXPECT_EQ(refused(2), "runs.csv:5: column \"bytes\": found \"\", allowed: a whole number of 1 or more");
+  EXPECT_EQ(refusal([&] { table.refuse(1, "no"); }), "runs.csv:3: no");
+  EXPECT_EQ(refusal([&] { table.refuse_columns("no"); }), "runs.csv:1: no");
 }
 
 }  // namespace
