@@ -16,6 +16,10 @@ SourceFile load(const fs::path& root, const fs::path& path) {
   return {fs::relative(path, root).generic_string(), text.str()};
 }
 
+void sort_by_path(std::vector<SourceFile>& files) {
+  std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.path < b.path; });
+}
+
 }  // namespace
 
 std::size_t SourceFile::lines() const {
@@ -35,7 +39,22 @@ std::vector<SourceFile> source_tree(const std::vector<std::string_view>& endings
         files.push_back(load(root, entry.path()));
     }
   }
-  std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.path < b.path; });
+  sort_by_path(files);
+  return files;
+}
+
+std::vector<SourceFile> markdown_pages() {
+  const fs::path root = PIPESIM_SOURCE_DIR;
+  std::vector<SourceFile> files;
+  for (fs::recursive_directory_iterator entry(root), end; entry != end; ++entry) {
+    const std::string name = entry->path().filename().string();
+    if (entry->is_directory() && (name.starts_with('.') || name == "build" || name == "node_modules")) {
+      entry.disable_recursion_pending();
+    } else if (entry->is_regular_file() && name.ends_with(".md")) {
+      files.push_back(load(root, entry->path()));
+    }
+  }
+  sort_by_path(files);
   return files;
 }
 

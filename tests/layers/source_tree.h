@@ -20,4 +20,8 @@ struct SourceFile {
 /// All files of the top-level folders whose name ends in one of `endings`, by path.
 std::vector<SourceFile> source_tree(const std::vector<std::string_view>& endings);
 
+/// All pages in Markdown of the repository, by path: those of the root and of all its folders, without what
+/// builds and installations of packages leave there.
+std::vector<SourceFile> markdown_pages();
+
 }  // namespace pipesim
