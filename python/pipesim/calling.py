@@ -10,7 +10,7 @@ import warnings
 from dataclasses import dataclass
 from decimal import Decimal
 from types import ModuleType
-from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Union
+from typing import Any, Callable, Dict, Iterable, List, Mapping, NoReturn, Optional, Union
 
 from . import errors
 
@@ -47,17 +47,24 @@ class Answer:
     stopped: bool  #: the call was asked to end
 
 
+MISSING = (
+    "the compiled part of pipesim is missing: tools/python builds it and starts Python with it, or put the folder "
+    "build/release/python first into PYTHONPATH"
+)
+
+
 def compiled() -> ModuleType:
     """The compiled part. ImportError, with what to do, where it is missing."""
     try:
         import _pipesim
     except ImportError as error:
-        raise ImportError(
-            "the compiled part of pipesim is missing: tools/python builds it and starts Python with it, or add "
-            f"the folder build/release/python to PYTHONPATH ({error})",
-            name="_pipesim",
-        ) from error
+        raise ImportError(f"{MISSING} ({error})", name="_pipesim") from error
     return _pipesim
+
+
+def not_built(**options: object) -> NoReturn:
+    """Stands for each command where the build has not written the module of commands. ImportError, with what to do."""
+    raise ImportError(f"{MISSING} (this is {os.path.dirname(__file__)}, without commands.py)", name="_pipesim")
 
 
 def text_of(value: object) -> str:

@@ -31,25 +31,35 @@ using testing::IsEmpty;
 
 const fs::path kRoot = PIPESIM_SOURCE_DIR;
 const fs::path kGolden = kRoot / "tests" / "golden";
+// Where the build writes the pages that the program prints.
+const fs::path kBuiltDocs = PIPESIM_BUILT_DOCS;
 
 bool recording() { return std::getenv("PIPESIM_RECORD") != nullptr; }
 
 // Not docs/files.md, which shows files and goes on with them: tests/tools/files_page_test.cc runs it.
 std::vector<fs::path> documents() {
   std::vector<fs::path> documents;
-  for (const fs::directory_entry& entry : fs::directory_iterator(kRoot / "docs")) {
-    if (entry.path().extension() == ".md" && entry.path().filename() != "files.md")
-      documents.push_back(entry.path());
+  for (const fs::path& folder : {kRoot / "docs", kBuiltDocs}) {
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+      if (entry.path().extension() == ".md" && entry.path().filename() != "files.md")
+        documents.push_back(entry.path());
+    }
   }
   std::ranges::sort(documents);
   documents.insert(documents.begin(), kRoot / "README.md");
   return documents;
 }
 
+// "docs/gpu.md", and "docs/commands.md" wherever it was built.
+std::string name_of(const fs::path& document) {
+  const fs::path folder = document.parent_path() == kBuiltDocs ? kBuiltDocs.parent_path() : kRoot;
+  return fs::relative(document, folder).string();
+}
+
 std::vector<PrintedCommand> commands_of(const std::vector<fs::path>& documents) {
   std::vector<PrintedCommand> commands;
   for (const fs::path& document : documents) {
-    for (PrintedCommand& c : printed_commands(read_file(document), fs::relative(document, kRoot).string()))
+    for (PrintedCommand& c : printed_commands(read_file(document), name_of(document)))
       commands.push_back(std::move(c));
   }
   return commands;
@@ -128,7 +138,7 @@ void check_shown(const PrintedCommand& printed, const std::string& found) {
 // other documents as well.
 std::vector<std::vector<fs::path>> documents_that_go_together() {
   std::vector<std::vector<fs::path>> groups{
-      {kRoot / "README.md", kRoot / "docs/calibration.md", kRoot / "docs/commands.md"}};
+      {kRoot / "README.md", kRoot / "docs/calibration.md", kBuiltDocs / "commands.md"}};
   for (const fs::path& document : documents()) {
     if (std::ranges::find(groups.front(), document) == groups.front().end()) groups.push_back({document});
   }
@@ -172,7 +182,7 @@ TEST_P(Documents, PrintWhatTheirCommandsPrint) {
 INSTANTIATE_TEST_SUITE_P(Golden, Documents, testing::ValuesIn(documents_that_go_together()),
                          [](const auto& group) {
                            std::string name =
-                               fs::relative(group.param.back(), kRoot).replace_extension().string();
+                               fs::path(name_of(group.param.back())).replace_extension().string();
                            std::ranges::replace_if(
                                name, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; },
                                '_');

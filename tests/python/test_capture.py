@@ -23,7 +23,8 @@ import torch.nn.functional as F  # noqa: E402
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 NETWORKS = HERE / "networks"
-sys.path[:0] = [str(ROOT / "python"), str(HERE), str(NETWORKS)]
+sys.path[:0] = [str(HERE), str(NETWORKS)]
+sys.path.append(str(ROOT / "python"))  # behind the package that the build made
 
 import model_file  # noqa: E402
 import run_model  # noqa: E402

@@ -680,7 +680,7 @@ def test_the_stub_is_of_the_module():
 def test_types_are_right():
     """Where mypy is installed; calls with wrong types are found."""
     pytest.importorskip("mypy")
-    package = ROOT / "python" / "pipesim"
+    package = pathlib.Path(pipesim.__file__).parent
     files = [str(file) for file in sorted(package.glob("*.py"))]
     user = (
         "import pipesim\n"
@@ -689,7 +689,7 @@ def test_types_are_right():
         "pipesim.search(modle='gpt2')\n"
     )
     checked = [sys.executable, "-m", "mypy", "--strict", "--ignore-missing-imports", "--cache-dir=/dev/null"]
-    environment = {**os.environ, "MYPYPATH": str(ROOT / "python")}
+    environment = {**os.environ, "MYPYPATH": str(package.parent)}
     strict = subprocess.run([*checked, *files], capture_output=True, text=True, env=environment)
     assert strict.stdout.startswith("Success"), strict.stdout
     wrong = subprocess.run([*checked, "-c", user], capture_output=True, text=True, env=environment)

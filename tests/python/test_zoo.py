@@ -17,7 +17,8 @@ torch = pytest.importorskip("torch")
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TESTS = ROOT / "tests" / "python"
-sys.path[:0] = [str(ROOT / "python"), str(TESTS / "networks")]
+sys.path[:0] = [str(TESTS / "networks")]
+sys.path.append(str(ROOT / "python"))  # behind the package that the build made
 
 from pipesim import capture  # noqa: E402
 

@@ -205,12 +205,5 @@ TEST(Models, RefusesUnknownKinds) {
             (Outcome{2, "", "pipesim: models: --markdown takes no MODEL\n"}));
 }
 
-SLOW_TEST(Models, ReferenceIsFresh) {
-  const Outcome outcome = pipesim_run({"models", "--markdown"});
-  EXPECT_EQ(outcome.status, 0);
-  EXPECT_EQ(read_file(PIPESIM_SOURCE_DIR "/docs/models.md"), outcome.out)
-      << "write it again: tools/pipesim models --markdown > docs/models.md";
-}
-
 }  // namespace
 }  // namespace pipesim

@@ -23,18 +23,22 @@ gzip -dc "$prefix/share/man/man1/pipesim.1.gz" >"$folder/page"
 for file in bash-completion/completions/pipesim zsh/vendor-completions/_pipesim fish/vendor_completions.d/pipesim.fish; do
   grep -q 'help --completion' "$prefix/share/$file" || fail "$file is not there"
 done
-for file in README.md copyright docs/commands.md; do
+for file in README.md copyright docs/llm.md docs/commands.md docs/models.md; do
   [ -s "$prefix/share/doc/pipesim/$file" ] || fail "$file is not there"
+done
+"$program" help --markdown | cmp -s - "$prefix/share/doc/pipesim/docs/commands.md" || fail "docs/commands.md is of another program"
+for kind in model plan search study topology; do
+  "$program" help --schema $kind | cmp -s - "$prefix/share/pipesim/schemas/$kind.schema.json" || fail "the schema of $kind files"
 done
 
 # The Python package, which is a package of its own, too.
 if ls "$build"/python/_pipesim.*.so >/dev/null 2>&1; then
   "$cmake" --install "$build" --prefix "$prefix" --component python3-pipesim >"$folder/log" 2>&1 || { cat "$folder/log" >&2; exit 1; }
-  for file in pipesim/capture/command.py pipesim/py.typed _pipesim.pyi; do
+  for file in pipesim/capture/command.py pipesim/commands.py pipesim/py.typed _pipesim.pyi; do
     [ -e "$prefix/lib/python3/dist-packages/$file" ] || fail "$file was not installed"
   done
   version=$(cd "$folder" && PYTHONPATH=$prefix/lib/python3/dist-packages PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 -c \
-    'import pipesim, _pipesim; assert pipesim.Model("lenet").parameters == 61706; print(_pipesim.version(), end="")' 2>"$folder/log") ||
+    'import pipesim, _pipesim; assert pipesim.Model("lenet").parameters == 61706; assert pipesim.simulate.__module__ == "pipesim.commands"; print(_pipesim.version(), end="")' 2>"$folder/log") ||
     { cat "$folder/log" >&2; fail "the Python package"; }
   [ "$version" = "$("$program" --version)" ] || fail "the Python package is of another version: $version"
 fi

@@ -2,16 +2,13 @@
 
 #include <gmock/gmock.h>
 
-#include <filesystem>
 #include <regex>
 
-#include "sim/base/files.h"
 #include "tests/tools/command_line.h"
 #include "tools/cli/table.h"
 #include "tools/cli/text.h"
 #include "tools/cli/version.h"
 #include "tools/manual/help.h"
-#include "tools/manual/python_functions.h"
 
 namespace pipesim {
 namespace {
@@ -103,31 +100,6 @@ TEST(CommandLine, HelpFitsATerminal) {
       EXPECT_LE(display_width(line), 80U) << command.name << ": " << line;
     }
   }
-}
-
-TEST(Manual, IsFresh) {
-  const std::filesystem::path manual = std::filesystem::path(PIPESIM_SOURCE_DIR) / "docs" / "commands.md";
-  EXPECT_EQ(read_file(manual), manual_markdown())
-      << "write it again: tools/pipesim help --markdown > docs/commands.md";
-  EXPECT_EQ(pipesim_run({"help", "--markdown"}), (Outcome{0, manual_markdown(), ""}));
-}
-
-TEST(PythonFunctions, AreFresh) {
-  const std::filesystem::path file =
-      std::filesystem::path(PIPESIM_SOURCE_DIR) / "python" / "pipesim" / "commands.py";
-  EXPECT_EQ(read_file(file), python_functions())
-      << "write it again: tools/pipesim help --python > python/pipesim/commands.py";
-  EXPECT_EQ(pipesim_run({"help", "--python"}), (Outcome{0, python_functions(), ""}));
-}
-
-TEST(PythonFunctions, SayOptionsAsKeywords) {
-  const std::string text = python_functions();
-  EXPECT_THAT(text, HasSubstr("    state_sharding: Optional[str] = None,\n"));
-  EXPECT_THAT(text, HasSubstr("    not_: Optional[Texts] = None,\n"));  // Python keeps "not" for itself
-  EXPECT_THAT(text, HasSubstr("    use_fewer: bool = False,\n"));
-  EXPECT_THAT(text, HasSubstr("`pipesim models NAME --json`"));  // a command line as it is
-  EXPECT_THAT(text, Not(HasSubstr("--state-sharding")));
-  EXPECT_THAT(text, Not(HasSubstr("    json: ")));
 }
 
 TEST(Wrap, BreaksAtSpacesAndKeepsParagraphs) {

@@ -17,7 +17,7 @@
 #include "taskgraph/plan/plan_json.h"
 #include "tests/seeds.h"
 #include "tests/tools/command_line.h"
-#include "tools/manual/model_schema.h"
+#include "tools/manual/file_schemas.h"
 #include "tools/whatif/study.h"
 #include "topologies/device_kinds.h"
 #include "topologies/files/topology_json.h"
@@ -30,11 +30,10 @@ namespace {
 using Json = nlohmann::json;
 using Adapter = valijson::adapters::NlohmannJsonAdapter;
 
-// A schema of docs/schemas.
 class FileSchema {
  public:
   explicit FileSchema(const std::string& name) {
-    const Json text = Json::parse(read_file(PIPESIM_SOURCE_DIR "/docs/schemas/" + name + ".schema.json"));
+    const Json text = Json::parse(file_schema(name));
     EXPECT_EQ(text["$schema"], "http://json-schema.org/draft-07/schema#");
     valijson::SchemaParser(valijson::SchemaParser::kDraft7).populateSchema(Adapter(text), schema_);
   }
@@ -149,7 +148,7 @@ std::vector<Json> answers_of_searches() {
 }
 
 TEST(Schemas, SearchesAnswerWithTheSameKeys) {
-  const Json schema = Json::parse(read_file(PIPESIM_SOURCE_DIR "/docs/schemas/search.schema.json"));
+  const Json schema = Json::parse(file_schema("search"));
   // A plan's report has keys that depend on the plan; the others are those of simulate.
   std::set<std::string> known{"makespan_s",     "recompute_s",  "infeasible", "idle_devices",
                               "borrowed_rates", "uncalibrated", "runtime"};
@@ -169,10 +168,16 @@ TEST(Schemas, SearchesAnswerWithTheSameKeys) {
   EXPECT_NE(schema_named("search").faults(wrong), "");
 }
 
-TEST(Schemas, ModelSchemaIsFresh) {
-  EXPECT_EQ(read_file(PIPESIM_SOURCE_DIR "/docs/schemas/model.schema.json"), model_schema())
-      << "write it again: tools/pipesim models --schema > docs/schemas/model.schema.json";
-  EXPECT_EQ(pipesim_run({"models", "--schema"}), (Outcome{0, model_schema(), ""}));
+TEST(Schemas, HelpPrintsThem) {
+  for (const std::string& kind : kinds_of_schemas()) {
+    EXPECT_EQ(pipesim_run({"help", "--schema", kind}), (Outcome{0, file_schema(kind), ""}));
+    const Json schema = Json::parse(file_schema(kind));
+    if (kind != "search") EXPECT_EQ(schema["required"][0], "pipesim_" + kind);
+  }
+  EXPECT_EQ(pipesim_run({"help", "--schema", "plam"}).err,
+            "pipesim: help: option --schema is one of model, plan, search, study, topology, not \"plam\" "
+            "(did you mean "
+            "\"plan\"?); see \"pipesim help help\"\n");
 }
 
 TEST(Schemas, TakeEveryModel) {

@@ -60,7 +60,7 @@ done
 
 expect 'parts of the program' '' "$(parts_of_targets pipesim)"
 expect 'parts of both programs' execution "$(parts_of_targets pipesim pipesim-execution)"
-expect 'parts of the module' python "$(parts_of_targets pipesim_python)"
+expect 'parts of the Python package' python "$(parts_of_targets python_package)"
 expect 'parts of what is installed' '' "$(parts_of_targets installed)"
 expect 'parts of tests' 'execution mpi python tests' "$(parts_of_targets pipesim tests | xargs)"
 

@@ -14,7 +14,7 @@ struct Example {
   std::string meaning;
 };
 
-/// A subcommand: what help says about it, and what it does. `pipesim help`, docs/commands.md, the manual
+/// A subcommand: what help says about it, and what it does. `pipesim help` in all its forms, the manual
 /// pages, completion in shells and the argument parser all read this one description.
 struct Command {
   std::string name;

@@ -7,7 +7,7 @@
 
 namespace pipesim {
 
-/// The texts about commands that help in every form uses: text, docs/commands.md, manual pages, completion.
+/// The texts about commands that help in every form uses: text, Markdown, manual pages, completion.
 
 extern const char* const kAbout;       ///< what pipesim is
 extern const char* const kAfterwards;  ///< where results go, what exit statuses mean

@@ -4,6 +4,7 @@
 #include <ostream>
 
 #include "tools/manual/completion.h"
+#include "tools/manual/file_schemas.h"
 #include "tools/manual/help.h"
 #include "tools/manual/man_page.h"
 #include "tools/manual/python_functions.h"
@@ -19,15 +20,18 @@ std::string all_help() {
 }
 
 std::string help_for(const Arguments& arguments) {
-  const std::vector<const char*> forms{"all", "markdown", "man", "completion", "python"};
+  const std::vector<const char*> forms{"all", "markdown", "man", "completion", "python", "schema"};
   const auto given = [&](const char* form) { return arguments.given(form); };
   if (std::ranges::count_if(forms, given) > 1)
-    arguments.refuse("--all, --markdown, --man, --completion and --python exclude each other");
+    arguments.refuse("--all, --markdown, --man, --completion, --python and --schema exclude each other");
   const bool of_one = !arguments.operands().empty();
-  if (of_one && (arguments.given("markdown") || arguments.given("completion") || arguments.given("python")))
-    arguments.refuse("--markdown, --completion and --python are of all commands: leave COMMAND out");
+  const std::vector<const char*> of_none{"markdown", "completion", "python", "schema"};
+  if (of_one && std::ranges::any_of(of_none, given))
+    arguments.refuse(
+        "--markdown, --completion, --python and --schema describe no command: leave COMMAND out");
   if (arguments.given("markdown")) return manual_markdown();
   if (arguments.given("python")) return python_functions();
+  if (arguments.given("schema")) return file_schema(arguments.choice("schema", kinds_of_schemas()));
   if (arguments.given("completion"))
     return completion_script(arguments.choice("completion", completed_shells()));
   if (!of_one) return arguments.given("man") ? man_page() : arguments.given("all") ? all_help() : overview();
@@ -50,6 +54,8 @@ int run_help(const Arguments& arguments, Streams& streams) {
 Command help_command() {
   std::vector<Choice> shells;
   for (const std::string& shell : completed_shells()) shells.push_back({shell});
+  std::vector<Choice> files;
+  for (const std::string& kind : kinds_of_schemas()) files.push_back({kind});
   return {.name = "help",
           .summary = "describe a command",
           .description = "Lists all commands, or describes one of them, or a topic: recipes.",
@@ -63,7 +69,7 @@ Command help_command() {
                       {.name = "markdown",
                        .argument = "",
                        .default_value = "",
-                       .help = "print the manual of all commands (docs/commands.md)"},
+                       .help = "print the manual of all commands in Markdown"},
                       {.name = "man",
                        .argument = "",
                        .default_value = "",
@@ -76,7 +82,12 @@ Command help_command() {
                       {.name = "python",
                        .argument = "",
                        .default_value = "",
-                       .help = "print functions of Python (python/pipesim/commands.py)"}},
+                       .help = "print the functions of Python: the module pipesim.commands"},
+                      {.name = "schema",
+                       .argument = "KIND",
+                       .default_value = "",
+                       .help = "print the JSON Schema of a kind of files, for editors",
+                       .choices = files}},
           .examples = {{"pipesim help models", "what models takes"},
                        {"pipesim help recipes", "the parts of recipes such as tp8,pp4"},
                        {"pipesim help search --all", "every option of search"},

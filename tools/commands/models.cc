@@ -22,7 +22,6 @@
 #include "tools/commands/options/shared_options.h"
 #include "tools/inputs/model_and_topology.h"
 #include "tools/manual/model_reference.h"
-#include "tools/manual/model_schema.h"
 
 namespace pipesim {
 namespace {
@@ -163,7 +162,7 @@ int run_kinds(const Arguments& arguments, Streams& streams) {
                                    arguments.operands().front()));
     kind = arguments.operands().front();
   }
-  for (const char* option : {"operators", "operator", "split", "set", "markdown", "schema", "onnx"}) {
+  for (const char* option : {"operators", "operator", "split", "set", "markdown", "onnx"}) {
     if (arguments.given(option))
       throw UsageError(fmt::format("models: --kinds and --{} exclude each other", option));
   }
@@ -211,10 +210,9 @@ int write_onnx(const OperatorGraph& graph, const std::string& file, Streams& str
 int run_models(const Arguments& arguments, Streams& streams) {
   if (arguments.has("kinds")) return run_kinds(arguments, streams);
   const bool json = arguments.given("json");
-  for (const char* option : {"markdown", "schema"}) {
-    if (!arguments.given(option)) continue;
-    if (!arguments.operands().empty()) throw UsageError(fmt::format("models: --{} takes no MODEL", option));
-    streams.out << (option == std::string_view("schema") ? model_schema() : models_markdown());
+  if (arguments.given("markdown")) {
+    if (!arguments.operands().empty()) throw UsageError("models: --markdown takes no MODEL");
+    streams.out << models_markdown();
     return 0;
   }
   if (arguments.given("split") && !arguments.given("operator"))
@@ -257,7 +255,7 @@ Command models_command() {
           "its sizes. \"forward\" counts the floating-point operations in a forward pass of a whole "
           "batch; a multiply and an add are two.\n\nWith --kinds: lists the kinds of operators for model "
           "files, or shows one kind: its attributes, how it can be split, and lines for a model file. "
-          "All of this is in docs/models.md too; docs/files.md describes model files.",
+          "--markdown prints all of this; docs/files.md describes model files.",
       .operands = {{.name = "MODEL", .help = kModelHelp, .required = false, .details = kModelDetails}},
       .options =
           {{.name = "operators",
@@ -290,13 +288,7 @@ Command models_command() {
             .argument = "",
             .default_value = "",
             .help = "print the zoo and all kinds in full",
-            .details = "This is what docs/models.md holds.",
-            .group = OptionGroup::Output},
-           {.name = "schema",
-            .argument = "",
-            .default_value = "",
-            .help = "print the JSON Schema of model files, for editors",
-            .details = "This is what docs/schemas/model.schema.json holds.",
+            .details = "Installed as docs/models.md beside the other pages.",
             .group = OptionGroup::Output},
            {.name = "json",
             .argument = "",

@@ -197,8 +197,7 @@ std::string help_text(const Command& command, HelpLength length) {
 }
 
 std::string manual_markdown() {
-  std::string text =
-      "<!-- Written by `pipesim help --markdown`; do not edit. -->\n\n# The commands of pipesim\n\n";
+  std::string text = "# The commands of pipesim\n\n";
   text += wrap(kAbout, kWidth, 0) + "\n" + wrap(kAfterwards, kWidth, 0) + "\n";
   for (const Command& command : commands()) text += markdown_section(command);
   text +=

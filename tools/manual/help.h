@@ -29,7 +29,7 @@ bool is_help_topic(std::string_view name);
 /// What `pipesim help NAME` prints of a topic. InternalError where there is none of that name.
 std::string topic_text(std::string_view name);
 
-/// docs/commands.md, for all commands and topics.
+/// The manual of all commands and topics in Markdown.
 std::string manual_markdown();
 
 }  // namespace pipesim

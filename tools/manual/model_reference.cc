@@ -291,7 +291,7 @@ Json kinds_json() {
 
 std::string models_markdown() {
   std::string text =
-      "<!-- Written by `pipesim models --markdown`; do not edit. -->\n\n# Models and kinds of operators\n\n"
+      "# Models and kinds of operators\n\n"
       "## The zoo\n\n"
       "Models that build themselves from a few sizes. `NAME:key=value,…` or `--set key=value` chooses them; "
       "batch, operators, parameters and operations of a forward pass are those of the defaults.\n\n";

@@ -18,7 +18,7 @@ std::string kind_text(const OperatorKind& kind);
 nlohmann::ordered_json kind_json(const OperatorKind& kind);
 nlohmann::ordered_json kinds_json();
 
-/// docs/models.md: the zoo and all kinds of operators.
+/// The zoo and all kinds of operators, in Markdown.
 std::string models_markdown();
 
 }  // namespace pipesim

@@ -111,7 +111,7 @@ std::string model_schema() {
       {"$schema", "http://json-schema.org/draft-07/schema#"},
       {"title", "A model of pipesim: operators and the tensors between them"},
       {"description",
-       "Written by `pipesim models --schema`; docs/files.md explains it. A file that this schema accepts "
+       "docs/files.md explains it. A file that this schema accepts "
        "may still be refused, for instance because shapes do not fit."},
       {"type", "object"},
       {"required", {"pipesim_model", "name", "batch", "inputs", "operators"}},

@@ -4,7 +4,8 @@
 
 namespace pipesim {
 
-/// python/pipesim/commands.py: commands as functions of Python, with a keyword for each option.
+/// The module pipesim.commands of the Python package: commands as functions of Python, with a keyword for
+/// each option.
 std::string python_functions();
 
 }  // namespace pipesim

@@ -43,7 +43,7 @@ parts_of_targets() {
     case $target in
       pipesim | fuzzers | installed) ;;
       pipesim-execution) echo execution ;;
-      pipesim_python) echo python ;;
+      python_package) echo python ;;
       tests | all) printf '%s\n' execution mpi python tests ;;
       *) printf '%s\n' execution mpi tests ;;
     esac

@@ -60,7 +60,7 @@ require_packages() {
 newer_than() {
   [[ -e $1 ]] || return 0
   local folder looked_at=()
-  for folder in sim topologies models costmodel taskgraph search executor tools python/module "${@:2}"; do
+  for folder in sim topologies models costmodel taskgraph search executor tools python "${@:2}"; do
     [[ ! -d $root/$folder ]] || looked_at+=("$root/$folder")
   done
   [[ -n $(find "$root/CMakeLists.txt" "$root/CMakePresets.json" "${looked_at[@]}" -newer "$1" -print -quit) ]]

@@ -115,15 +115,14 @@ TEST(Help, DetailsOfRecipesAreShort) {
 TEST(Help, FormsExcludeEachOther) {
   EXPECT_EQ(pipesim_run({"help", "--man", "--markdown"}),
             (Outcome{2, "",
-                     "pipesim: help: --all, --markdown, --man, --completion and --python exclude each other; "
-                     "see \"pipesim "
-                     "help help\"\n"}));
+                     "pipesim: help: --all, --markdown, --man, --completion, --python and --schema "
+                     "exclude each other; see \"pipesim help help\"\n"}));
   EXPECT_EQ(
       pipesim_run({"help", "search", "--completion", "bash"}),
       (Outcome{
           2, "",
-          "pipesim: help: --markdown, --completion and --python are of all commands: leave COMMAND out; see "
-          "\"pipesim help help\"\n"}));
+          "pipesim: help: --markdown, --completion, --python and --schema describe no command: leave COMMAND "
+          "out; see \"pipesim help help\"\n"}));
   EXPECT_EQ(
       pipesim_run({"help", "--completion", "tcsh"}),
       (Outcome{2, "",

@@ -36,7 +36,7 @@ struct SearchAnswer {
   std::vector<std::string> hints = {};    ///< where it does not fit
 };
 
-/// A JSON object with the same keys for every algorithm; docs/schemas/search.schema.json describes it. What
+/// A JSON object with the same keys for every algorithm; `help --schema search` describes it. What
 /// an algorithm does not have is null, or an empty list.
 nlohmann::ordered_json json_of(const SearchAnswer& answer);
 /// The report for people.
