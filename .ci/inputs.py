@@ -31,11 +31,11 @@ READERS = {
     "onnx": ["models/onnx/onnx_model.h", "models/model_json.h"],
     "plans": ["taskgraph/plan/plan_json.h"],
     "profiles": ["models/import_profile.h", "models/model_json.h"],
-    "python": ["tools/frameworks/python/python_settings.h"],
-    "scripts": ["tools/frameworks/shell/shell_script.h"],
-    "toml": ["tools/frameworks/settings/toml_settings.h"],
+    "python": ["tools/interop/python/python_settings.h"],
+    "scripts": ["tools/interop/shell/shell_script.h"],
+    "toml": ["tools/interop/settings/toml_settings.h"],
     "topologies": ["topologies/files/topology_json.h"],
-    "yaml": ["tools/frameworks/settings/yaml_settings.h"],
+    "yaml": ["tools/interop/settings/yaml_settings.h"],
 }
 
 
@@ -89,7 +89,7 @@ def inputs(step, name):
         harness = below("tests/fuzz/parsers.cc", "tests/fuzz/target.cc", f"tests/fuzz/inputs/{name}", f"tests/fuzz/{name}.dict")
         return closure(own, True) | harness, ""
     if step == "page":
-        return below("web/report", "tools/reports", "tools/report-page"), ""
+        return below("web/report", "tools/analysis", "tools/render", "tools/report-page"), ""
     if step == "cuda":
         own = below("executor/cuda") | {ROOT / "executor/gpu/machine/library_steps.cc"}
         return closure(own, False) | {ROOT / "CMakeLists.txt", ROOT / "CMakePresets.json"}, ""

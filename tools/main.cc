@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/run_pipesim.h"
+#include "tools/cli/run_pipesim.h"
 
 namespace {
 

@@ -18,8 +18,8 @@
 
 #include "python/module/json_to_python.h"
 #include "sim/base/deadline.h"
-#include "tools/run_pipesim.h"
-#include "tools/searching/search_watch.h"
+#include "tools/cli/run_pipesim.h"
+#include "tools/cli/searching/search_watch.h"
 
 namespace pipesim {
 namespace {

@@ -15,10 +15,10 @@
 #include "sim/base/errors.h"
 #include "sim/base/files.h"
 #include "sim/base/out_of_memory.h"
-#include "tools/cli/command.h"
-#include "tools/cli/version.h"
-#include "tools/commands/model_work.h"
-#include "tools/inputs/model_and_topology.h"
+#include "tools/analysis/inputs/model_and_topology.h"
+#include "tools/cli/base/command.h"
+#include "tools/cli/base/version.h"
+#include "tools/cli/commands/model_work.h"
 #include "topologies/files/topology_json.h"
 
 namespace pipesim {

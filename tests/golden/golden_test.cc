@@ -36,7 +36,8 @@ const fs::path kBuiltDocs = PIPESIM_BUILT_DOCS;
 
 bool recording() { return std::getenv("PIPESIM_RECORD") != nullptr; }
 
-// Not docs/files.md, which shows files and goes on with them: tests/tools/files_page_test.cc runs it.
+// Not docs/files.md, which shows files and goes on with them: tests/tools/cli/commands/files_page_test.cc
+// runs it.
 std::vector<fs::path> documents() {
   std::vector<fs::path> documents;
   for (const fs::path& folder : {kRoot / "docs", kBuiltDocs}) {

@@ -30,7 +30,7 @@ const std::map<std::string, std::set<std::string>> kBelow = {
 
 // The top folder of a file, or the room in it that is a layer of its own.
 std::string layer_of(const std::string& path) {
-  for (const char* of_execution : {"tools/running/", "tools/commands/execution/"}) {
+  for (const char* of_execution : {"tools/running/", "tools/cli/execution/"}) {
     if (path.starts_with(of_execution)) return "tools/running";
   }
   return path.substr(0, path.find('/'));
@@ -46,9 +46,9 @@ struct PackageRule {
 // The first rule whose headers match decides.
 const std::vector<PackageRule> kPackages = {
     {"Boost.Beast's compression", R"(boost/beast/zlib/deflate_stream\.hpp)",
-     R"(tools/reports/page/packed_text\.cc)", "tools/reports/page/packed_text.cc"},
+     R"(tools/render/page/packed_text\.cc)", "tools/render/page/packed_text.cc"},
     {"Boost.Beast and Boost.CRC", R"(boost/(beast/zlib/inflate_stream|crc)\.hpp)",
-     R"(tools/traces/trace_text\.cc)", "tools/traces/trace_text.cc"},
+     R"(tools/interop/traces/trace_text\.cc)", "tools/interop/traces/trace_text.cc"},
     {"Boost.Container", "boost/container/.*", R"(sim/base/small_vector\.h)", "sim/base/small_vector.h"},
     {"Boost.DynamicBitset", "boost/dynamic_bitset\\.hpp", R"(search/pipelines/cuts\.cc)",
      "search/pipelines/cuts.cc"},
@@ -57,8 +57,8 @@ const std::vector<PackageRule> kPackages = {
      "topologies/routing.cc and models/topological_order.cc"},
     {"Boost.Interprocess", "boost/interprocess/.*", R"(executor/tensors/file_source\.cc)",
      "executor/tensors/file_source.cc"},
-    {"Boost.Program_options", R"(boost/program_options(/.*|\.hpp))", R"(tools/cli/arguments\.cc)",
-     "tools/cli/arguments.cc"},
+    {"Boost.Program_options", R"(boost/program_options(/.*|\.hpp))", R"(tools/cli/base/arguments\.cc)",
+     "tools/cli/base/arguments.cc"},
     {"declarations of nlohmann JSON", R"(nlohmann/json_fwd\.hpp)", ".*", "everywhere"},
     {"nlohmann JSON", "nlohmann/.*", R"(.*\.cc)", ".cc files"},
     {"oneTBB", "tbb/.*|oneapi/tbb(/.*|\\.h)", "(taskgraph|search)/.*|tests/(bench/)?(taskgraph|search)/.*",
@@ -67,8 +67,8 @@ const std::vector<PackageRule> kPackages = {
     {"CUDA", "(cuda|cublas|cudnn|nccl|cupti|nvToolsExt).*", "executor/cuda/.*", "executor/cuda"},
     {"MPI", "mpi\\.h", "executor/mpi/.*", "executor/mpi"},
     {"pugixml", R"(pugixml\.hpp)", R"(topologies/files/nccl_dump\.cc)", "topologies/files/nccl_dump.cc"},
-    {"toml++", R"(toml\+\+/.*)", R"(tools/frameworks/settings/toml_settings\.cc)",
-     "tools/frameworks/settings/toml_settings.cc"},
+    {"toml++", R"(toml\+\+/.*)", R"(tools/interop/settings/toml_settings\.cc)",
+     "tools/interop/settings/toml_settings.cc"},
     {"ONNX", "(onnx|google/protobuf)/.*", R"((tests/)?models/onnx/.*|tests/executor/onnx/.*)", "models/onnx"},
     {"Eigen", R"(Eigen/\w+)", R"(costmodel/constants/fit_constants\.cc)",
      "costmodel/constants/fit_constants.cc"},

@@ -24,9 +24,9 @@ class Inputs(unittest.TestCase):
                 "sim/a.cc": '#include "sim/a.h"\n', "sim/a.h": '#pragma once\n#include <vector>\n#include "sim/deep/b.h"\n',
                 "sim/deep/b.h": "#pragma once\n", "sim/deep/b.cc": '#include "sim/deep/b.h"\n', "sim/other.h": "#pragma once\n",
                 "executor/cuda/x.cu": '#include "sim/deep/b.h"\n', "executor/gpu/machine/library_steps.cc": "",
-                "tools/frameworks/settings/toml_settings.h": '#include "sim/a.h"\n', "tools/frameworks/settings/toml_settings.cc": "int a;\n",
+                "tools/interop/settings/toml_settings.h": '#include "sim/a.h"\n', "tools/interop/settings/toml_settings.cc": "int a;\n",
                 "tests/fuzz/inputs/toml/seed": "a = 1\n", "tests/fuzz/parsers.cc": "", "tests/fuzz/target.cc": "",
-                "web/report/main.js": "1\n", "tools/reports/page.cc": "", UNIT: f'#include "{self.root}/sim/a.cc"\n'}.items():
+                "web/report/main.js": "1\n", "tools/analysis/plans/page.cc": "", UNIT: f'#include "{self.root}/sim/a.cc"\n'}.items():
             self.write(name, text)
 
     def write(self, name, text):
@@ -66,7 +66,7 @@ class Inputs(unittest.TestCase):
 
     def test_a_reader_changes_with_what_is_linked(self):
         self.passes("fuzz", "toml")
-        for name, text in {"sim/deep/b.cc": "int linked;\n", "tools/frameworks/settings/toml_settings.cc": "int b;\n",
+        for name, text in {"sim/deep/b.cc": "int linked;\n", "tools/interop/settings/toml_settings.cc": "int b;\n",
                            "tests/fuzz/inputs/toml/crash-1": "a =\n", "tests/fuzz/toml.dict": '"a"\n', "tests/fuzz/target.cc": "//\n"}.items():
             self.write(name, text)
             self.assertEqual(self.changed("fuzz", "toml"), ["toml"], name)

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tests/temporary_folder.h"
-#include "tools/run_pipesim.h"
+#include "tools/cli/run_pipesim.h"
 
 namespace pipesim {
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "executor/measuring/sample_set.h"
-#include "tools/cli/status_line.h"
-#include "tools/inputs/plan_set.h"
+#include "tools/analysis/inputs/plan_set.h"
+#include "tools/cli/base/status_line.h"
 #include "tools/running/plan_run.h"
 
 namespace pipesim {

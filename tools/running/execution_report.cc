@@ -8,10 +8,10 @@
 #include <optional>
 
 #include "search/baselines/baselines.h"
-#include "tools/cli/figures.h"
-#include "tools/cli/table.h"
-#include "tools/commands/options/shared_options.h"
-#include "tools/reports/plan_report.h"
+#include "tools/analysis/plans/plan_report.h"
+#include "tools/base/figures.h"
+#include "tools/cli/options/shared_options.h"
+#include "tools/render/base/table.h"
 
 namespace pipesim {
 namespace {

@@ -10,7 +10,7 @@
 #include "executor/measuring/measurement.h"
 #include "executor/measuring/prediction_interval.h"
 #include "executor/ranks/device_worlds.h"
-#include "tools/inputs/subject.h"
+#include "tools/analysis/inputs/subject.h"
 
 namespace pipesim {
 

@@ -11,7 +11,7 @@
 #include "executor/ranks/device_worlds.h"
 #include "executor/ranks/shutdown_limit.h"
 #include "executor/run/training.h"
-#include "tools/inputs/subject.h"
+#include "tools/analysis/inputs/subject.h"
 #include "topologies/gpu_share.h"
 
 namespace pipesim {

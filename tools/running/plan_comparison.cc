@@ -8,8 +8,8 @@
 
 #include "search/baselines/baselines.h"
 #include "sim/base/errors.h"
-#include "tools/cli/figures.h"
-#include "tools/cli/table.h"
+#include "tools/base/figures.h"
+#include "tools/render/base/table.h"
 
 namespace pipesim {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "tools/accuracy/rank_agreement.h"
-#include "tools/inputs/plan_set.h"
+#include "tools/analysis/accuracy/rank_agreement.h"
+#include "tools/analysis/inputs/plan_set.h"
 #include "tools/running/execution_report.h"
 #include "tools/running/plan_run.h"
 

@@ -14,8 +14,8 @@
 #include "executor/run/emulation.h"
 #include "sim/base/errors.h"
 #include "sim/base/files.h"
-#include "tools/cli/status_line.h"
-#include "tools/inputs/calibration_use.h"
+#include "tools/analysis/inputs/calibration_use.h"
+#include "tools/cli/base/status_line.h"
 #include "tools/running/execution_trace.h"
 
 namespace pipesim {

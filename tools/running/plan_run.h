@@ -13,7 +13,7 @@
 #include "executor/run/emulation.h"
 #include "executor/run/training.h"
 #include "executor/tensors/file_source.h"
-#include "tools/inputs/subject.h"
+#include "tools/analysis/inputs/subject.h"
 #include "tools/running/execution_report.h"
 #include "tools/running/gpu_devices.h"
 

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 
 const here = dirname(fileURLToPath(import.meta.url));
-const template = join(here, '../../tools/reports/page/template.html');
+const template = join(here, '../../tools/render/page/template.html');
 
 async function bundle(entry, loader) {
   const result = await build({
@@ -39,10 +39,10 @@ if (/[^\x00-\x7f]/.test(page)) throw new Error('the template has bytes that are 
 
 if (process.argv.includes('--check')) {
   if (readFileSync(template, 'utf8') !== page) {
-    console.error('tools/reports/page/template.html is not what web/report makes; write it with: tools/report-page');
+    console.error('tools/render/page/template.html is not what web/report makes; write it with: tools/report-page');
     process.exit(1);
   }
 } else {
   writeFileSync(template, page);
-  console.error(`tools/reports/page/template.html: ${page.length} bytes`);
+  console.error(`tools/render/page/template.html: ${page.length} bytes`);
 }

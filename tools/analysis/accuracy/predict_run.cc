@@ -1,0 +1,205 @@
+#include "tools/analysis/accuracy/predict_run.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <map>
+#include <mutex>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "costmodel/constants/fit_constants.h"
+#include "search/evaluator.h"
+#include "search/recipes/recipe.h"
+#include "search/worker_threads.h"
+#include "sim/base/errors.h"
+#include "tools/analysis/accuracy/collective_report.h"
+#include "tools/analysis/inputs/model_and_topology.h"
+#include "tools/analysis/inputs/recipe_run.h"
+
+namespace pipesim {
+namespace {
+
+// Returns the longest time that a device takes from its first task of compute to its last.
+Seconds longest_span(const Evaluator& evaluator) {
+  const TaskGraph& tasks = evaluator.task_graph();
+  const Timeline& timeline = evaluator.timeline();
+  std::map<DeviceId, std::pair<Nanoseconds, Nanoseconds>> spans;
+  for (std::size_t t = 0; t < tasks.labels.size(); ++t) {
+    const TaskLabel& label = tasks.labels[t];
+    if (label.kind > TaskKind::BackwardWeight && label.kind != TaskKind::Update) continue;
+    const auto [span, is_new] =
+        spans.try_emplace(label.device, std::pair(timeline.start[t], timeline.end[t]));
+    span->second.first = std::min(span->second.first, timeline.start[t]);
+    span->second.second = std::max(span->second.second, timeline.end[t]);
+  }
+  Nanoseconds longest = 0;
+  for (const auto& [device, span] : spans) longest = std::max(longest, span.second - span.first);
+  return to_seconds(longest);
+}
+
+// What the run recomputes, layer by layer.
+Recompute recompute_of(const ExpressedRun& run, const OperatorGraph& graph) {
+  const std::vector<std::int32_t> layers = layers_of(graph);
+  std::map<std::int32_t, std::int32_t> segments;  // by layer
+  Recompute recompute{Recompute::Kind::Listed, std::vector<std::int32_t>(layers.size(), kNoSegment)};
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    if (layers[i] == kNoLayer || (layers[i] + 1) % run.recomputed_every != 0) continue;
+    const std::string& name = graph.operators()[i].name;
+    if (std::ranges::find(run.recomputed, name.substr(name.find('.') + 1)) == run.recomputed.end()) continue;
+    recompute.segment_of[i] =
+        segments.try_emplace(layers[i], static_cast<std::int32_t>(segments.size())).first->second;
+  }
+  return recompute;
+}
+
+PredictedRun simulated(const ExpressedRun& run, const Calibration* calibration) {
+  const Topology topology = open_topology(run.topology);
+  Recipe recipe = parse_recipe(run.recipe);
+  const ModelRun sized = run_of_recipe(run.model, static_cast<std::int64_t>(topology.num_devices()),
+                                       {.batch = run.batch, .microbatch = {}, .microbatches = {}}, recipe);
+  const OperatorGraph graph = open_model(sized.model);
+  Plan plan;
+  plan.options.optimizer = Optimizer::Adam;
+  plan.options.gradient_type = run.gradient_type;
+  plan.options.microbatches = sized.microbatches;
+  apply_recipe(recipe, RecipeModel(graph), topology, plan);
+  if (!run.recomputed.empty()) plan.options.recompute = recompute_of(run, graph);
+  const CostModel costs(topology, calibration, with_policies(parse_runtime(run.runtime), recipe));
+  Evaluator evaluator(graph, costs, plan.options);
+  std::vector<DeviceMemory> peaks;
+  const Evaluation scored = evaluator.score(evaluator.contents().bind(plan.strategy), peaks);
+  const DeviceMemory& last = peaks.back();
+  const DeviceMemory& fullest = *std::ranges::max_element(peaks, {}, &DeviceMemory::peak);
+  const auto at_peak = [&](MemoryCategory category) {
+    return last.at_peak[static_cast<std::size_t>(category)];
+  };
+  const Bytes weights = at_peak(MemoryCategory::Weights);
+  Bytes state = weights + at_peak(MemoryCategory::Gradients) + at_peak(MemoryCategory::OptimizerState);
+  if (run.update_gradients) state += Bytes(2 * weights.value);  // 4 bytes beside 2 of the weight
+  Seconds time = to_seconds(scored.time);
+  if (run.post_validation) {
+    evaluator.evaluate_labelled(evaluator.contents().bind(plan.strategy));
+    time = longest_span(evaluator);
+  }
+  return {.time = time,
+          .interval = {},
+          .undisturbed = {},
+          .peak = (run.fullest_peak ? fullest : last).peak + run.workspace,
+          .state = state + run.workspace,
+          .fits = scored.feasible(),
+          .error = ""};
+}
+
+std::vector<DeviceId> first_devices(std::int64_t count, const Topology& topology) {
+  const auto all = static_cast<std::int64_t>(topology.num_devices());
+  if (count < 2 || count > all)
+    throw InputError(fmt::format("a collective of {} devices on {} of {}", count, all, topology.name()));
+  std::vector<DeviceId> devices;
+  for (std::size_t d = 0; d < static_cast<std::size_t>(count); ++d) devices.emplace_back(d);
+  return devices;
+}
+
+Topology without_sums_in_switches(const Topology& topology) {
+  TopologyParts parts = topology.parts();
+  for (DeviceKind& kind : parts.kinds)
+    if (kind.collectives) kind.collectives->in_switch = false;
+  return Topology(std::move(parts));
+}
+
+PredictedRun timed(const ExpressedCollective& c, const Calibration* calibration) {
+  Topology topology = open_topology(c.topology);
+  if (!c.in_switch) topology = without_sums_in_switches(topology);
+  const std::vector<DeviceId> devices = first_devices(c.devices, topology);
+  PredictedRun predicted;
+  predicted.time =
+      time_collective(CostModel(topology, calibration), c.kind, devices, std::span(&c.size, 1)).front().time;
+  return predicted;
+}
+
+template <class Expressed>
+PredictedRun predicted_or_refused(const Expressed& what, const Calibration* calibration,
+                                  PredictedRun (*predict)(const Expressed&, const Calibration*)) {
+  try {
+    return predict(what, calibration);
+  } catch (const InputError& error) {
+    PredictedRun refused;
+    refused.error = error.what();
+    return refused;
+  }
+}
+
+PredictedRun with_interval(const ExpressedRun& run, const Calibration* calibration) {
+  PredictedRun predicted = predicted_or_refused(run, calibration, simulated);
+  if (!calibration || !calibration->constants || !predicted.error.empty()) return predicted;
+  Calibration there = *calibration;
+  predicted.interval =
+      interval_of(*calibration->constants, predicted.time, [&](const ClusterConstants& moved) {
+        there.constants = moved;
+        return simulated(run, &there).time;
+      });
+  return predicted;
+}
+
+std::string key_of(const ExpressedRun& run) {
+  return fmt::format("{} {} {} {} {} {} {} {} {} {} {} {}", run.model, run.topology, run.recipe, run.batch,
+                     run.runtime, static_cast<int>(run.gradient_type), run.workspace.value,
+                     run.update_gradients, run.post_validation, run.fullest_peak,
+                     fmt::join(run.recomputed, " "), run.recomputed_every);
+}
+
+// Calls `predict` only once for equal runs.
+std::vector<PredictedRun> predict_each(const std::vector<ExpressedRun>& runs,
+                                       const std::function<PredictedRun(const ExpressedRun&)>& predict,
+                                       const std::function<void(std::size_t done)>& predicted) {
+  std::map<std::string, std::size_t> number_of;  // by content: of a run
+  std::vector<std::size_t> different, first;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const auto [known, is_new] = number_of.try_emplace(key_of(runs[i]), i);
+    if (is_new) different.push_back(i);
+    first.push_back(known->second);
+  }
+  std::vector<PredictedRun> all(runs.size());
+  std::mutex mutex;
+  std::size_t done = 0;
+  WorkerThreads threads(std::max(1U, std::thread::hardware_concurrency()));
+  threads.run(different, [&](std::size_t number, std::size_t) {
+    all[number] = predict(runs[number]);
+    const std::lock_guard lock(mutex);
+    ++done;
+    if (predicted) predicted(done);
+  });
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    if (first[i] != i) all[i] = all[first[i]];
+  }
+  return all;
+}
+
+}  // namespace
+
+PredictedRun predict_collective(const ExpressedCollective& collective, const Calibration* calibration) {
+  return predicted_or_refused(collective, calibration, timed);
+}
+
+std::vector<PredictedRun> predict_runs(const std::vector<ExpressedRun>& runs, const Calibration* calibration,
+                                       const std::function<void(std::size_t done)>& predicted) {
+  return predict_each(
+      runs, [&](const ExpressedRun& run) { return with_interval(run, calibration); }, predicted);
+}
+
+std::vector<double> log_times(const std::vector<ExpressedRun>& runs, const ClusterConstants& constants) {
+  Calibration calibration;
+  calibration.constants = constants;
+  std::vector<double> logs;
+  for (const PredictedRun& run : predict_times(runs, &calibration)) logs.push_back(std::log(run.time.value));
+  return logs;
+}
+
+std::vector<PredictedRun> predict_times(const std::vector<ExpressedRun>& runs,
+                                        const Calibration* calibration) {
+  return predict_each(
+      runs, [&](const ExpressedRun& run) { return predicted_or_refused(run, calibration, simulated); }, {});
+}
+
+}  // namespace pipesim

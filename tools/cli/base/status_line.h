@@ -1,0 +1,37 @@
+#pragma once
+
+#include <chrono>
+#include <ostream>
+#include <string>
+
+#include "tools/cli/base/streams.h"
+
+namespace pipesim {
+
+/// Shows the progress of long work if `err` is standard error. On a terminal it is one line, which disappears
+/// with the object; in a log it is a line every few seconds. A caller gets it every tenth of a second.
+class StatusLine {
+ public:
+  explicit StatusLine(std::ostream& err);
+  explicit StatusLine(const Streams& streams);
+  ~StatusLine();
+  StatusLine(const StatusLine&) = delete;
+  StatusLine& operator=(const StatusLine&) = delete;
+
+  /// Whether it is time for another text. True a few times a second on a terminal; never where nothing is
+  /// written.
+  [[nodiscard]] bool due() const;
+  void show(const Progress& progress);
+  void show(const std::string& text) { show(Progress{text, {}, {}}); }
+  void clear();
+
+ private:
+  std::ostream& err_;
+  Caller* caller_ = nullptr;
+  bool shown_, terminal_;
+  bool empty_ = true;
+  std::chrono::milliseconds between_;
+  std::chrono::steady_clock::time_point next_;
+};
+
+}  // namespace pipesim

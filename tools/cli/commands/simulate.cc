@@ -1,0 +1,193 @@
+#include <fmt/format.h>
+
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <sstream>
+
+#include "sim/base/files.h"
+#include "taskgraph/drawing/task_graph_dot.h"
+#include "tools/analysis/inputs/calibration_use.h"
+#include "tools/analysis/inputs/prediction_interval.h"
+#include "tools/analysis/inputs/subject.h"
+#include "tools/analysis/plans/pipeline_report.h"
+#include "tools/analysis/plans/plan_report.h"
+#include "tools/analysis/plans/task_explanation.h"
+#include "tools/analysis/plans/task_names.h"
+#include "tools/cli/base/command.h"
+#include "tools/cli/options/framework_options.h"
+#include "tools/cli/options/plan_output.h"
+#include "tools/cli/options/shared_options.h"
+#include "tools/cli/options/subject_options.h"
+#include "tools/cli/searching/hints.h"
+#include "tools/render/plans/plan_trace.h"
+
+namespace pipesim {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// What the command line asks for.
+struct SimulateRun {
+  Subject subject;
+  std::optional<ModelRun> of_baseline;      // nothing where a plan file is simulated
+  std::string output, trace, dot, explain;  // files, and a task; "": none
+  std::optional<double> tokens;
+  bool json;
+  FlopsCounting counting;
+};
+
+SimulateRun simulate_run_of(const Arguments& a, std::ostream& err) {
+  for (const char* file : {"output", "trace", "dot"}) {
+    if (a.has(file)) require_writable(a.text(file));
+  }
+  return {subject_of("simulate", a, err),
+          a.has("baseline") ? std::optional(model_run_of(a)) : std::nullopt,
+          text_or_none(a, "output"),
+          text_or_none(a, "trace"),
+          text_or_none(a, "dot"),
+          text_or_none(a, "explain"),
+          a.has("tokens") ? std::optional(tokens_of(a)) : std::nullopt,
+          a.given("json"),
+          flops_counting_of(framework_of(a))};
+}
+
+std::vector<std::string> hints_of(const SimulateRun& run, Evaluator& evaluator) {
+  const Plan& plan = run.subject.plan;
+  if (!run.of_baseline || plan.options.pipeline)
+    return hints_to_fit(evaluator, plan.strategy, nullptr, plan.found_by == "recipe");
+  const Baseline baseline{plan.found_by, ScoredStrategy{plan.strategy, {}}, ""};
+  return hints_to_fit(evaluator, baseline, *run.of_baseline, nullptr);
+}
+
+int run_simulate(const Arguments& arguments, Streams& streams) {
+  const SimulateRun run = simulate_run_of(arguments, streams.err);
+  const Subject& s = run.subject;
+  const CostModel costs(s.topology, pointer_to(s.calibration), s.plan.runtime);
+  Evaluator evaluator(s.graph, costs, s.plan.options);
+  const BoundStrategy strategy = evaluator.contents().bind(s.plan.strategy);
+  const bool every_task = !run.trace.empty() || !run.dot.empty() || !run.explain.empty();
+  const PlanReport report = every_task ? report_plan_in_full(evaluator, strategy, run.counting)
+                                       : report_plan(evaluator, strategy, run.counting);
+  Plan plan = s.plan;
+  plan.recipe = report.recipe;
+  give_plan(streams, run.output, plan, s.graph, s.topology);
+  if (!run.trace.empty()) write_file(run.trace, trace_of(evaluator));
+  if (!run.dot.empty()) {
+    std::ostringstream dot;
+    dot.exceptions(std::ios::badbit);  // where memory runs out, say so
+    write_dot(dot, evaluator.task_graph(), s.topology, TaskNames(evaluator, strategy));
+    write_file(run.dot, dot.str());
+  }
+  constexpr std::size_t kSteps = 8, kExplained = 24, kConfigs = 12, kStrip = 96;
+  const Reliance reliance =
+      reliance_of(s.graph, s.topology, s.calibration, s.plan, report.iteration_time, !s.profile_note.empty());
+  const std::optional<PipelineReport> pipeline = report_pipeline(evaluator, strategy, report.memory, kStrip);
+  std::optional<Json> document;
+  if (!run.explain.empty()) {
+    const TaskExplanation why = explain_task(evaluator, strategy, run.explain);
+    if (run.json) {
+      give_document(streams, json_of(why, evaluator, strategy));
+    } else {
+      streams.out << to_text(why, evaluator, strategy, kExplained);
+    }
+  } else if (run.json) {
+    Json& json = document.emplace(json_of(report, s.topology));
+    json["model"] = s.graph.name();
+    json["topology"] = s.topology.name();
+    json["seed"] = s.plan.seed;
+    json["found_by"] = s.plan.found_by;
+    if (!s.profile_note.empty()) json["profile_note"] = s.profile_note;
+    if (!s.others.empty()) json["made_for"] = json_of(s.others);
+    if (run.tokens) json.update(training_json(report, s.topology, *run.tokens));
+    if (pipeline) json["pipeline"] = json_of(*pipeline);
+    if (s.calibration && s.calibration->has_durations())
+      json["calibration"] = json_of(calibration_use(evaluator, strategy));
+    json.update(json_of(reliance));
+  } else {
+    streams.out << fmt::format("{} on {} ({}), {}{}\n\n", s.graph.name(), s.topology.name(),
+                               devices_text(s.topology), batch_text(s.graph, s.plan.options),
+                               s.plan.found_by.empty() ? "" : ", plan by " + s.plan.found_by)
+                << (s.profile_note.empty() ? "" : fmt::format("  {}\n\n", s.profile_note))
+                << (s.others.empty() ? "" : to_text(s.others) + "\n") << to_text(report, s.topology)
+                << (run.tokens ? training_text(report, s.topology, *run.tokens) : "")
+                << (s.calibration && s.calibration->has_durations()
+                        ? durations_line(calibration_use(evaluator, strategy))
+                        : "")
+                << to_text(reliance) << "\n"
+                << (pipeline
+                        ? to_text(*pipeline) + "\n" + memory_table(report.memory_of_stages, s.topology) + "\n"
+                        : "")
+                << configs_text(s.graph, strategy, kConfigs, s.plan.options.pipeline) << "\n"
+                << critical_steps_text(evaluator, strategy, report.critical, kSteps);
+  }
+  std::vector<std::string> hints;
+  if (report.infeasible) hints = hints_of(run, evaluator);
+  if (document && report.infeasible) (*document)["hints"] = hints;
+  if (document) give_document(streams, *document);
+  if (!report.infeasible) return 0;
+  streams.err << "pipesim: the plan does not fit: " << *report.infeasible << hints_text(hints) << "\n";
+  return 1;
+}
+
+}  // namespace
+
+Command simulate_command() {
+  Command c;
+  c.name = "simulate";
+  c.summary = "simulate one iteration of a plan and show where the time goes";
+  c.description =
+      "Reads a plan file, builds its tasks and runs them in virtual time. The plan names its model and "
+      "topology. --model and --topology replace them, if they have the same operators and devices of the "
+      "same names. The report says what else differs, such as slower links or another batch.\n\nThe critical "
+      "path is the chain of tasks that makes the iteration as long as it is. Its time is compute, "
+      "launches by the host, communication, or waiting: a transfer was ready, and its link was busy.\n\nFor "
+      "a pipeline the report "
+      "has a table of stages, draws their time with a row for each group of devices, and says what fills "
+      "the memory of each.\n\nA plan that does "
+      "not fit into memory is reported too, with exit status 1.";
+  c.options = subject_options("simulate");
+  c.options.push_back(for_option());
+  c.options.push_back(runtime_option());
+  for (Option& o :
+       in_group(OptionGroup::Output,
+                {{.name = "output",
+                .argument = "FILE",
+                .default_value = "",
+                .help = "write the plan to FILE",
+                .letter = 'o'},
+                 {.name = "tokens",
+                 .argument = "N",
+                 .default_value = "",
+                 .help = "tell how long training takes with N tokens",
+                 .details = "Such as 15T or 300B."},
+                 {"trace", "FILE", "", "write the timeline, for ui.perfetto.dev"},
+                 {"dot", "FILE", "", "write the task graph for Graphviz"},
+                 {.name = "explain",
+                 .argument = "TASK",
+                 .default_value = "",
+                 .help = "explain why a task did not start earlier",
+                 .details = "TASK is a task's number, its name, or part of it. Where several match, the one "
+                            "that ends last is explained and the others are listed."},
+                 json_option()}))
+    c.options.push_back(std::move(o));
+  c.common = {"plan", "recipe", "baseline", "model", "topology", "trace", "json"};
+  c.examples = {
+      {"pipesim simulate --plan nmt.plan.json --trace nmt.trace.json", "look at the timeline"},
+      {"pipesim simulate --model alexnet --topology p100-4x4 --baseline data-parallel --explain "
+       "\"linear1 update on node0.gpu0\"",
+       "what did it wait for?"},
+      {"pipesim simulate --model alexnet --topology p100-4x4 --baseline data-parallel", "a baseline"},
+      {"pipesim simulate --model gpt:batch=4 --topology p100-4x4:1 --baseline data-parallel --stages 4 "
+       "--microbatches 8",
+       "a pipeline of four stages"},
+      {"pipesim simulate --model llama3-8b --topology dgx-h100:1 --batch 64 --recipe tp4,dp2,sp,zero1 -o "
+       "llama.plan.json",
+       "a recipe as a plan file"}};
+  c.run = run_simulate;
+  return c;
+}
+
+}  // namespace pipesim

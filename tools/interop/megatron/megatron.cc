@@ -1,0 +1,423 @@
+#include "tools/interop/megatron/megatron.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "tools/interop/megatron/megatron_model.h"
+
+// The arguments are those of megatron/training/arguments.py, of which
+// tests/tools/interop/documented/megatron.txt lists names and values, by version.
+
+namespace pipesim {
+namespace {
+
+constexpr const char* kMegatronArguments = "megatron.args";
+
+// The minor numbers of Megatron core with which arguments came, and that of its main branch.
+constexpr int kLayout = 13, kMegatronFsdp = 14, kMegatronMain = 20;
+
+bool is_in_groups(const Recipe& recipe) {
+  return schedule_kind(recipe.schedule_name()).name == "interleaved-groups";
+}
+
+bool shards_gradients(const Recipe& recipe) { return recipe.state_sharding.each_microbatch(); }
+
+void refuse_megatron_schedule(const FrameworkPlan& plan, RuleCheck& check) {
+  const Recipe& r = plan.recipe;
+  if (r.pipeline == 1) return;
+  const std::string schedule = r.schedule_name();
+  if (schedule != "1f1b" && schedule != "interleaved" && !is_in_groups(r))
+    check.refuse([&] {
+      return Refusal{"schedule=" + schedule, "its pipelines run 1f1b, or interleaved where there is vpp",
+                     amend_recipe([](Recipe& recipe) { recipe.schedule.clear(); })};
+    });
+}
+
+void refuse_megatron_order(const FrameworkPlan& plan, RuleCheck& check) {
+  if (plan.recipe.order == kUsualOrder) return;
+  Recipe usual = plan.recipe, pipeline_first = plan.recipe;
+  usual.order = kUsualOrder;
+  pipeline_first.order = {MeshAxis::Tensor, MeshAxis::Context, MeshAxis::Expert, MeshAxis::Pipeline,
+                          MeshAxis::Data};
+  const std::string order = order_text(plan.recipe);
+  if (order == order_text(usual) || order == order_text(pipeline_first)) return;
+  check.refuse([&] {
+    return Refusal{"order=" + order,
+                   "ranks are in the order tp-cp-ep-dp-pp, or tp-cp-ep-pp-dp with --use-tp-pp-dp-mapping",
+                   amend_recipe([](Recipe& recipe) { recipe.order = kUsualOrder; })};
+  });
+}
+
+void refuse_megatron_context(const FrameworkPlan& plan, RuleCheck& check) {
+  const Recipe& r = plan.recipe;
+  if (r.context == 1) return;
+  if (plan.sizes.sequence % (2 * r.context) != 0)
+    check.refuse([&] {
+      return Refusal{fmt::format("cp{}", r.context),
+                     fmt::format("--seq-length must be a multiple of 2 x cp, and is {}", plan.sizes.sequence),
+                     amend_recipe([](Recipe& recipe) {
+                       recipe.data *= recipe.context;
+                       recipe.context = recipe.ulysses = 1;
+                       recipe.ring = false;
+                     })};
+    });
+  if (r.ulysses > 1 && r.ulysses < r.context && !r.ring)
+    check.refuse([&] {
+      return Refusal{fmt::format("ulysses={} of cp{} with gathered keys", r.ulysses, r.context),
+                     "--cp-comm-type a2a+p2p passes keys and values round in a ring",
+                     amend_recipe([](Recipe& recipe) { recipe.ring = true; })};
+    });
+}
+
+void refuse_megatron_sharding(const FrameworkPlan& plan, RuleCheck& check) {
+  const Recipe& r = plan.recipe;
+  const StateSharding& s = r.state_sharding;
+  if (shards_gradients(r) && r.pipeline > 1)
+    check.refuse([&] {
+      return Refusal{fmt::format("zero{} with pp{}", static_cast<int>(s.kind), r.pipeline),
+                     "its FSDP is documented with tp, cp and ep alone, and --use-distributed-optimizer is "
+                     "zero1",
+                     amend_recipe([](Recipe& recipe) {
+                       const std::int32_t group = recipe.state_sharding.group;
+                       recipe.state_sharding = {.kind = StateSharding::Kind::Optimizer, .group = group};
+                     })};
+    });
+  if (s.wide_weights && plan.sizes.type != DataType::Float32)
+    check.refuse([&] {
+      return Refusal{"weights=float32", "weights are kept in the model's type, with a float32 copy",
+                     amend_recipe([](Recipe& recipe) { recipe.state_sharding.wide_weights = false; })};
+    });
+  if (s.wide_gathers && plan.sizes.type != DataType::Float32)
+    check.refuse([&] {
+      return Refusal{"gather=float32", "weights travel in the model's type",
+                     amend_recipe([](Recipe& recipe) { recipe.state_sharding.wide_gathers = false; })};
+    });
+  if (s.keep_gathered)
+    check.refuse([&] {
+      return Refusal{"reshard=never", "no argument keeps what its FSDP has gathered",
+                     amend_recipe([](Recipe& recipe) { recipe.state_sharding.keep_gathered = false; })};
+    });
+  if (s.prefetch != 1)
+    check.refuse([&] {
+      return Refusal{fmt::format("prefetch={}", s.prefetch), "no argument counts layers to gather ahead",
+                     amend_recipe([](Recipe& recipe) { recipe.state_sharding.prefetch = 1; })};
+    });
+}
+
+void refuse_megatron_overlap(const FrameworkPlan& plan, RuleCheck& check) {
+  const Recipe& r = plan.recipe;
+  if (r.state_sharding.gathers_in_forward && r.reduces_once() && r.reduction != GradientReduction::Overlapped)
+    check.refuse([&] {
+      return Refusal{"overlap=gather without reduce=overlapped",
+                     "--overlap-param-gather needs --overlap-grad-reduce",
+                     amend_recipe([](Recipe& recipe) { recipe.reduction = GradientReduction::Overlapped; })};
+    });
+  if (r.tensor_overlap.value_or(false) && !r.sequence_parallel)
+    check.refuse([&] {
+      return Refusal{"tp-overlap without sp", "--tp-comm-overlap needs --sequence-parallel",
+                     amend_recipe([](Recipe& recipe) { recipe.tensor_overlap.reset(); })};
+    });
+}
+
+void refuse_megatron_messages(const FrameworkPlan& plan, RuleCheck& check) {
+  const Recipe& r = plan.recipe;
+  if (r.pipeline == 1 || !r.messages) return;
+  const auto unsaid = amend_recipe([](Recipe& recipe) { recipe.messages.reset(); });
+  if (*r.messages == StageMessages::Beside && r.chunks == 1)
+    check.refuse([&] {
+      return Refusal{"messages=beside without vpp", "its 1f1b waits for messages; interleaved stages do not",
+                     unsaid};
+    });
+  if (*r.messages == StageMessages::Blocking && r.chunks > 1 && r.pipeline == 2)
+    check.refuse([&] {
+      return Refusal{
+          fmt::format("messages=blocking with pp{},vpp{}", r.pipeline, r.chunks),
+          "--no-overlap-p2p-communication of interleaved stages needs more than 2 groups of devices", unsaid};
+    });
+}
+
+void refuse_megatron_experts(const FrameworkPlan& plan, RuleCheck& check) {
+  const Recipe& r = plan.recipe;
+  if (!plan.sizes.experts) return;
+  if (r.tensor > 1 && !r.sequence_parallel)
+    check.refuse([&] {
+      return Refusal{fmt::format("tp{} without sp", r.tensor),
+                     "models with experts need --sequence-parallel where there is tp",
+                     amend_recipe([](Recipe& recipe) { recipe.sequence_parallel = true; })};
+    });
+  if (r.expert > 1 && plan.sizes.type == DataType::Float16)
+    check.refuse([&] {
+      return Refusal{fmt::format("ep{}", r.expert), "expert parallelism is refused with --fp16",
+                     amend_recipe([](Recipe& recipe) { recipe.expert = 1, recipe.expert_tensor = 0; })};
+    });
+}
+
+void refuse_megatron_recompute(const FrameworkPlan& plan, RuleCheck& check) {
+  const Recipe& r = plan.recipe;
+  if (r.recompute == Recompute::Kind::Stage)
+    check.refuse([&] {
+      return Refusal{"recompute=stage", "--recompute-granularity is full, layer by layer, or selective",
+                     amend_recipe([](Recipe& recipe) { recipe.recompute = Recompute::Kind::Full; })};
+    });
+  if (r.gathered && (r.sequence_parallel || r.context > 1))
+    check.refuse([&] {
+      return Refusal{"gathered=keep", "inputs that forward gathered are gathered again for backward",
+                     amend_recipe([](Recipe& recipe) { recipe.gathered.reset(); })};
+    });
+}
+
+void refuse_megatron_model(const FrameworkPlan& plan, RuleCheck& check) {
+  if (plan.gradient_type != DataType::Float32 && plan.gradient_type != plan.sizes.type)
+    check.refuse([&] {
+      return Refusal{fmt::format("--gradient-type {}", name_of(plan.gradient_type)),
+                     "gradients are in float32, or in the model's type",
+                     [](FrameworkPlan& p) { p.gradient_type = DataType::Float32; }};
+    });
+  if (plan.sizes.biases == DecoderSizes::Biases::Attention)
+    check.refuse([&] {
+      return Refusal{
+          "attention_bias=all", "--add-qkv-bias adds biases to queries, keys and values alone", {}};
+    });
+}
+
+// Returns the layers of each rank for core 0.12, which needs equally many in all stages of a rank, and in all
+// ranks between the first and the last. Nothing otherwise.
+std::optional<std::vector<std::int64_t>> layers_of_ranks(const FrameworkPlan& plan) {
+  const auto ranks = static_cast<std::size_t>(plan.recipe.pipeline);
+  std::vector<std::int64_t> layers(plan.layers.begin(), plan.layers.begin() + plan.recipe.pipeline);
+  for (std::size_t stage = ranks; stage < plan.layers.size(); ++stage) {
+    if (plan.layers[stage] != layers[stage % ranks]) return std::nullopt;
+  }
+  for (std::size_t rank = 2; rank + 1 < ranks; ++rank) {
+    if (layers[rank] != layers[1]) return std::nullopt;
+  }
+  for (std::int64_t& of_rank : layers) of_rank *= plan.recipe.chunks;
+  return layers;
+}
+
+void refuse_megatron_stages(const FrameworkPlan& plan, RuleCheck& check) {
+  if (plan.recipe.pipeline == 1 || megatron_version(plan).number >= kLayout || layers_of_ranks(plan)) return;
+  check.refuse([&] {
+    return Refusal{fmt::format("stages of {} layers", fmt::join(plan.layers, ", ")),
+                   "stages of other layers than the first and the last rank's are for "
+                   "--pipeline-model-parallel-layout, which came with core 0.13",
+                   amend_recipe([](Recipe& recipe) {
+                     recipe.first.reset(), recipe.last.reset(), recipe.layers.clear();
+                   })};
+  });
+}
+
+// "Et*10|t*10|t*10L".
+std::string layout_of(const std::vector<std::int64_t>& layers) {
+  std::string layout = "E";
+  for (std::size_t stage = 0; stage < layers.size(); ++stage) {
+    if (stage > 0) layout += "|";
+    if (layers[stage] == 1) layout += "t";
+    if (layers[stage] > 1) layout += fmt::format("t*{}", layers[stage]);
+  }
+  return layout + "L";
+}
+
+void write_megatron_stages(const FrameworkPlan& plan, MegatronWriter& w) {
+  const Recipe& r = plan.recipe;
+  w.add("--pipeline-model-parallel-size", r.pipeline);
+  if (r.pipeline == 1) return;
+  const bool even = std::ranges::all_of(
+      plan.layers, [&](std::int64_t of_stage) { return of_stage == plan.layers.front(); });
+  if (!even && megatron_version(plan).number >= kLayout)
+    return w.add("--pipeline-model-parallel-layout", layout_of(plan.layers));
+  if (!even) {
+    const std::vector<std::int64_t> layers = layers_of_ranks(plan).value();
+    w.add("--decoder-first-pipeline-num-layers", layers.front());
+    w.add("--decoder-last-pipeline-num-layers", layers.back());
+  }
+  if (r.chunks > 1) w.add("--num-virtual-stages-per-pipeline-rank", r.chunks);
+}
+
+void write_megatron_parallelism(const FrameworkPlan& plan, MegatronWriter& w) {
+  const Recipe& r = plan.recipe;
+  w.add("--tensor-model-parallel-size", r.tensor);
+  if (r.sequence_parallel) w.flag("--sequence-parallel");
+  w.add("--context-parallel-size", r.context);
+  if (r.context > 1) {
+    const bool both = r.ulysses > 1 && r.ulysses < r.context;
+    w.add("--cp-comm-type", both ? "a2a+p2p" : r.ulysses > 1 ? "a2a" : r.ring ? "p2p" : "all_gather");
+    if (both) w.add("--hierarchical-context-parallel-sizes", r.ulysses, r.context / r.ulysses);
+  }
+  write_megatron_stages(plan, w);
+  if (r.pipeline > 1 && is_in_groups(r))
+    w.add("--microbatch-group-size-per-virtual-pipeline-stage", schedule_number(r.schedule_name()));
+  if (r.messages == StageMessages::Blocking && r.chunks > 1) w.flag("--no-overlap-p2p-communication");
+  if (plan.sizes.experts) {
+    w.add("--expert-model-parallel-size", r.expert);
+    w.add("--expert-tensor-parallel-size", r.expert_tensor_degree());
+  }
+  Recipe usual = r;
+  usual.order = kUsualOrder;
+  if (order_text(r) != order_text(usual)) w.flag("--use-tp-pp-dp-mapping");
+  if (r.tensor_overlap.value_or(false) && r.sequence_parallel) w.flag("--tp-comm-overlap");
+}
+
+void write_megatron_optimizer(const FrameworkPlan& plan, MegatronWriter& w) {
+  const Recipe& r = plan.recipe;
+  const StateSharding& s = r.state_sharding;
+  w.add("--optimizer", plan.optimizer == Optimizer::Adam ? "adam" : "sgd");
+  if (plan.optimizer == Optimizer::Sgd) w.add("--sgd-momentum", 0);
+  if (plan.optimizer == Optimizer::Momentum) w.add("--sgd-momentum", 0.9);
+  if (plan.sizes.type == DataType::BFloat16 && plan.gradient_type == DataType::BFloat16)
+    w.flag("--grad-reduce-in-bf16");
+  if (plan.sizes.type != DataType::Float32 && plan.gradient_type == DataType::Float32)
+    w.flag("--accumulate-allreduce-grads-in-fp32");
+  if (r.reduction == GradientReduction::Overlapped || (s.each_microbatch() && s.gathers_in_forward))
+    w.flag("--overlap-grad-reduce");
+  if (!s.any()) return;
+  w.flag("--use-distributed-optimizer");
+  if (s.gathers_in_forward) w.flag("--overlap-param-gather");
+  if (s.group > 0 && s.group < plan.copies())
+    w.add("--num-distributed-optimizer-instances", plan.copies() / s.group);
+  if (!shards_gradients(r)) return;
+  const bool renamed = megatron_version(plan).number >= kMegatronFsdp;
+  w.flag(renamed ? "--use-megatron-fsdp" : "--use-custom-fsdp");
+  w.add("--data-parallel-sharding-strategy",
+        s.kind == StateSharding::Kind::Weights ? "optim_grads_params" : "optim_grads");
+  w.flag("--no-gradient-accumulation-fusion");
+  if (renamed) w.add("--ckpt-format", "fsdp_dtensor");
+}
+
+void write_megatron_batch(const FrameworkPlan& plan, MegatronWriter& w) {
+  w.add("--micro-batch-size", plan.recipe.microbatch);
+  w.add("--global-batch-size", plan.samples);
+  if (plan.recipe.recompute == Recompute::Kind::Selective) {
+    w.add("--recompute-granularity", "selective");
+    w.add("--recompute-modules", "core_attn");
+  }
+  if (plan.recipe.recompute == Recompute::Kind::Full) {
+    w.add("--recompute-granularity", "full");
+    w.add("--recompute-method", plan.recipe.recomputed_layers ? "block" : "uniform");
+    w.add("--recompute-num-layers", plan.recipe.recomputed_layers.value_or(1));
+  }
+}
+
+std::string megatron_arguments_text(const FrameworkPlan& plan) {
+  std::string text;
+  for (const MegatronArgument& argument : megatron_arguments(plan))
+    text += fmt::format("{}{}{}\n", argument.flag, argument.values.empty() ? "" : " ",
+                        fmt::join(argument.values, " "));
+  return text;
+}
+
+// Megatron-LM says its version in a file of its own, so that no module must be loaded.
+std::string version_check(const FrameworkVersion& version) {
+  return fmt::format(
+      "found=$(sed -n 's/^M[AJINOR]* = //p' megatron/core/package_info.py 2>/dev/null | paste -sd .)\n"
+      "if [ \"$found\" != 0.{0} ] && [ -z \"$ANY_VERSION\" ]; then\n"
+      "  echo \"$0: found Megatron-LM core ${{found:-(none) in this folder}}, allowed: 0.{0}; pipesim export "
+      "--to "
+      "megatron:VERSION writes for others, ANY_VERSION=1 starts it all the same\" >&2\n"
+      "  exit 1\nfi\n",
+      version.number);
+}
+
+// FSDP refuses the setting that tensor and context parallelism ask for, wherever it comes from.
+const char* connections_text(const Recipe& r) {
+  if (shards_gradients(r)) return "unset CUDA_DEVICE_MAX_CONNECTIONS\n";
+  return r.tensor > 1 || r.context > 1 ? "export CUDA_DEVICE_MAX_CONNECTIONS=1\n" : "";
+}
+
+// The vocabulary is given without one token, since NullTokenizer adds one of its own.
+std::string megatron_launch(const FrameworkPlan& plan) {
+  const FrameworkVersion& version = megatron_version(plan);
+  return fmt::format(
+             "#!/bin/sh\n# {}\n# For {} ({}). Start it in its folder, on each host. Data,\n# learning rate "
+             "and "
+             "checkpoints are yours: replace the last line's arguments, or add to them.\n"
+             "set -f\nhere=$(dirname \"$0\")\n",
+             plan.recipe.str(), version.title, version.source) +
+         version_check(version) + connections_text(plan.recipe) + torchrun_text(plan.hosts) +
+         fmt::format(
+             " \\\n  pretrain_gpt.py $(cat \"$here/{}\") \\\n  --mock-data --tokenizer-type "
+             "NullTokenizer --vocab-size {} --train-iters 20 --lr 1e-4 --log-interval 1 \"$@\"\n",
+             kMegatronArguments, plan.sizes.vocabulary - 1);
+}
+
+void check_megatron_recipe(const FrameworkPlan& plan, RuleCheck& check) {
+  check.check(plan, {refuse_megatron_schedule, refuse_megatron_order, refuse_megatron_context,
+                     refuse_megatron_sharding, refuse_megatron_overlap, refuse_megatron_messages,
+                     refuse_megatron_experts, refuse_megatron_recompute, refuse_megatron_groups,
+                     refuse_megatron_stages});
+}
+
+}  // namespace
+
+namespace {
+
+std::vector<FrameworkSetting> megatron_settings(const FrameworkPlan& plan) {
+  std::vector<FrameworkSetting> settings;
+  for (const MegatronArgument& argument : megatron_arguments(plan))
+    settings.push_back({argument.flag, fmt::format("{}", fmt::join(argument.values, " "))});
+  return settings;
+}
+
+}  // namespace
+
+Framework megatron_framework() {
+  return {
+      .name = "megatron",
+      .title = "Megatron-LM",
+      .check_recipe = check_megatron_recipe,
+      .check_model = refuse_megatron_model,
+      .check_export = refuse_megatron_definition,
+      .files = megatron_files,
+      .settings = megatron_settings,
+      .versions = megatron_versions,
+      .runtime = "megatron",
+      .kept = "megatron",
+      .usual = {.allows = {},
+                .shardings = RecipeRules::overlapped_shardings(),
+                .reduction = GradientReduction::Overlapped,
+                .tensor_overlap = true},
+      // num_floating_point_operations in megatron/training/training.py, since core 0.12: half of the
+      // sequence's square, whatever is packed into it, and no routers. Its padded vocabulary is that of
+      // models that are imported; exports fill up to a multiple of tp alone.
+      .flops = {.causal = FlopsCounting::CausalAttention::Half, .documents_apart = false, .routers = false}};
+}
+
+const std::vector<FrameworkVersion>& megatron_versions() {
+  static const std::vector<FrameworkVersion> all{
+      {"0.12", "Megatron-LM core 0.12", "core_v0.12.0", 12},
+      {"0.13", "Megatron-LM core 0.13", "core_v0.13.0", 13},
+      {"0.14", "Megatron-LM core 0.14", "core_v0.14.0", 14},
+      {"0.15", "Megatron-LM core 0.15", "core_v0.15.3", 15},
+      {"0.16", "Megatron-LM core 0.16", "core_v0.16.1", 16},
+      {"0.17", "Megatron-LM core 0.17", "core_v0.17.1", 17},
+      {"0.18", "Megatron-LM core 0.18", "core_v0.18.2", 18},
+      {"0.19", "Megatron-LM core 0.19", "core_v0.19.0", 19},
+      {"main", "Megatron-LM's main branch", "d98e8a64dd of August 2026, core 0.20", kMegatronMain}};
+  return all;
+}
+
+const FrameworkVersion& megatron_version(const FrameworkPlan& plan) {
+  return plan.version.name.empty() ? megatron_versions().back() : plan.version;
+}
+
+std::vector<MegatronArgument> megatron_arguments(const FrameworkPlan& plan) {
+  MegatronWriter writer;
+  write_megatron_model(plan, writer);
+  write_megatron_parallelism(plan, writer);
+  write_megatron_optimizer(plan, writer);
+  write_megatron_batch(plan, writer);
+  return std::move(writer).take();
+}
+
+std::vector<ExportedFile> megatron_files(const FrameworkPlan& plan) {
+  return {{kMegatronArguments, megatron_arguments_text(plan)},
+          {"launch.sh", megatron_launch(plan)},
+          {"hostfile", host_file(plan.hosts)},
+          {"ranks.csv", rank_table(plan.hosts, plan.recipe)}};
+}
+
+}  // namespace pipesim
