@@ -11,29 +11,49 @@
 namespace pipesim {
 namespace {
 
-// The layer arrows: what each folder may include beside itself. Kept closed under "below what is below".
-const std::map<std::string, std::set<std::string>> kBelow = {
+using Layers = std::set<std::string>;
+
+Layers joined(Layers layers, const Layers& more) {
+  layers.insert(more.begin(), more.end());
+  return layers;
+}
+
+// The layer arrows: what each folder may include beside itself. Kept closed under "below what is below". The
+// floors of tools are layers of their own, and so are the folders of the program that runs plans.
+const Layers kSearching = {"sim", "topologies", "models", "costmodel", "taskgraph"};
+const Layers kTools = joined(kSearching, {"search"});
+const Layers kInterop = joined(kTools, {"tools/base", "tools/analysis"});
+const Layers kRender = joined(kInterop, {"tools/interop"});
+const Layers kCli = joined(kRender, {"tools/render"});
+const Layers kRunning = joined(kInterop, {"executor"});
+const Layers kAllRunning = joined(joined(kCli, kRunning), {"tools/running"});
+const std::map<std::string, Layers> kBelow = {
     {"sim", {}},
     {"topologies", {"sim"}},
     {"models", {"sim"}},
     {"costmodel", {"sim", "topologies", "models"}},
     {"taskgraph", {"sim", "topologies", "models", "costmodel"}},
-    {"search", {"sim", "topologies", "models", "costmodel", "taskgraph"}},
-    {"executor", {"sim", "topologies", "models", "costmodel", "taskgraph"}},
-    {"tools", {"sim", "topologies", "models", "costmodel", "taskgraph", "search"}},
-    {"tools/running",
-     {"sim", "topologies", "models", "costmodel", "taskgraph", "search", "executor", "tools"}},
-    {"tests",
-     {"sim", "topologies", "models", "costmodel", "taskgraph", "search", "executor", "tools",
-      "tools/running"}},
+    {"search", kSearching},
+    {"executor", kSearching},
+    {"tools/base", kTools},
+    {"tools/analysis", joined(kTools, {"tools/base"})},
+    {"tools/interop", kInterop},
+    {"tools/render", kRender},
+    {"tools/cli", kCli},
+    {"tools", joined(kCli, {"tools/cli"})},
+    {"tools/running", kRunning},
+    {"tools/render/execution", kAllRunning},
+    {"tools/cli/execution", joined(kAllRunning, {"tools/cli", "tools/render/execution"})},
+    {"tests", joined(kAllRunning, {"tools/cli", "tools/render/execution", "tools/cli/execution"})},
 };
 
-// The top folder of a file, or the room in it that is a layer of its own.
+// The deepest layer that holds a file, or the file's top folder where that is none.
 std::string layer_of(const std::string& path) {
-  for (const char* of_execution : {"tools/running/", "tools/cli/execution/"}) {
-    if (path.starts_with(of_execution)) return "tools/running";
+  std::string deepest = path.substr(0, path.find('/'));
+  for (const auto& [layer, below] : kBelow) {
+    if (layer.size() > deepest.size() && path.starts_with(layer + "/")) deepest = layer;
   }
-  return path.substr(0, path.find('/'));
+  return deepest;
 }
 
 struct PackageRule {
@@ -59,8 +79,9 @@ const std::vector<PackageRule> kPackages = {
      "executor/tensors/file_source.cc"},
     {"Boost.Program_options", R"(boost/program_options(/.*|\.hpp))", R"(tools/cli/base/arguments\.cc)",
      "tools/cli/base/arguments.cc"},
-    {"declarations of nlohmann JSON", R"(nlohmann/json_fwd\.hpp)", ".*", "everywhere"},
-    {"nlohmann JSON", "nlohmann/.*", R"(.*\.cc)", ".cc files"},
+    {"declarations of nlohmann JSON", R"(nlohmann/json_fwd\.hpp)", "(?!tools/analysis/).*",
+     "other folders than tools/analysis"},
+    {"nlohmann JSON", "nlohmann/.*", R"((?!tools/analysis/).*\.cc)", ".cc files outside tools/analysis"},
     {"oneTBB", "tbb/.*|oneapi/tbb(/.*|\\.h)", "(taskgraph|search)/.*|tests/(bench/)?(taskgraph|search)/.*",
      "taskgraph and search"},
     {"oneDNN", "dnnl.*|oneapi/dnnl/.*", "executor/cpu/.*", "executor/cpu"},

@@ -59,18 +59,57 @@ TEST(IncludeRules, CatchAPlantedStepUpTheLayers) {
 }
 
 // The program that searches is built without it.
-TEST(IncludeRules, OnlyTheCommandsThatRunPlansSeeTheExecutor) {
-  EXPECT_THAT(
-      broken("tools/analysis/inputs/plan_set.cc", "#include \"executor/run/training.h\"\n"),
-      ElementsAre("tools/analysis/inputs/plan_set.cc:1: tools may not include executor/run/training.h"));
+TEST(IncludeRules, OnlyTheFoldersThatRunPlansSeeTheExecutor) {
+  EXPECT_THAT(broken("tools/analysis/inputs/plan_set.cc", "#include \"executor/run/training.h\"\n"),
+              ElementsAre("tools/analysis/inputs/plan_set.cc:1: tools/analysis may not include "
+                          "executor/run/training.h"));
   EXPECT_THAT(broken("tools/cli/commands/execute.cc", "#include \"tools/running/plan_run.h\"\n"),
-              ElementsAre("tools/cli/commands/execute.cc:1: tools may not include tools/running/plan_run.h"));
+              ElementsAre("tools/cli/commands/execute.cc:1: tools/cli may not include "
+                          "tools/running/plan_run.h"));
   EXPECT_THAT(
-      broken("tools/running/execute.cc",
+      broken("tools/render/page/a.cc", "#include \"tools/render/execution/a.h\"\n"),
+      ElementsAre("tools/render/page/a.cc:1: tools/render may not include tools/render/execution/a.h"));
+  EXPECT_THAT(broken("tools/running/a.cc", "#include \"executor/run/training.h\"\n"), IsEmpty());
+  EXPECT_THAT(broken("tools/render/execution/a.cc", "#include \"tools/running/plan_run.h\"\n"), IsEmpty());
+  EXPECT_THAT(
+      broken("tools/cli/execution/execute.cc",
              "#include \"executor/run/training.h\"\n#include \"tools/cli/commands/execution_commands.h\"\n"),
       IsEmpty());
   EXPECT_THAT(broken("search/a.cc", "#include \"tools/running/plan_run.h\"\n"),
               ElementsAre("search/a.cc:1: search may not include tools/running/plan_run.h"));
+}
+
+TEST(IncludeRules, FloorsOfToolsSeeOnlyThoseBelow) {
+  const std::vector<std::string> floors = {"tools/base", "tools/analysis", "tools/interop", "tools/render",
+                                           "tools/cli"};
+  for (std::size_t from = 0; from < floors.size(); ++from) {
+    for (std::size_t to = 0; to < floors.size(); ++to) {
+      const std::string path = floors[from] + "/deep/a.cc", target = floors[to] + "/deep/b.h";
+      const auto found = broken(path, "#include \"" + target + "\"\n");
+      if (to <= from) {
+        EXPECT_THAT(found, IsEmpty());
+      } else {
+        EXPECT_THAT(found, ElementsAre(path + ":1: " + floors[from] + " may not include " + target));
+      }
+    }
+  }
+  EXPECT_THAT(
+      broken("tools/running/a.cc", "#include \"tools/cli/base/status_line.h\"\n"),
+      ElementsAre("tools/running/a.cc:1: tools/running may not include tools/cli/base/status_line.h"));
+  EXPECT_THAT(broken("tools/running/a.cc", "#include \"tools/render/base/table.h\"\n"),
+              ElementsAre("tools/running/a.cc:1: tools/running may not include tools/render/base/table.h"));
+  EXPECT_THAT(broken("tools/main.cc", "#include \"tools/cli/run_pipesim.h\"\n"), IsEmpty());
+}
+
+TEST(IncludeRules, AnalysisMakesNoJson) {
+  EXPECT_THAT(broken("tools/analysis/plans/a.h", "#include <nlohmann/json_fwd.hpp>\n"),
+              ElementsAre("tools/analysis/plans/a.h:1: declarations of nlohmann JSON (nlohmann/json_fwd.hpp) "
+                          "may be included only in other folders than tools/analysis"));
+  EXPECT_THAT(
+      broken("tools/analysis/plans/a.cc", "#include <nlohmann/json.hpp>\n"),
+      ElementsAre("tools/analysis/plans/a.cc:1: nlohmann JSON (nlohmann/json.hpp) may be included only "
+                  "in .cc files outside tools/analysis"));
+  EXPECT_THAT(broken("tools/render/plans/a.h", "#include <nlohmann/json_fwd.hpp>\n"), IsEmpty());
 }
 
 TEST(IncludeRules, ModelsAndTopologiesDoNotKnowEachOther) {
@@ -91,17 +130,16 @@ TEST(IncludeRules, CatchNamesThatDoNotStartAtTheRoot) {
 }
 
 TEST(IncludeRules, CatchPackagesBeyondTheirPlace) {
-  EXPECT_THAT(
-      broken("models/json.h", "#include <nlohmann/json.hpp>\n"),
-      ElementsAre("models/json.h:1: nlohmann JSON (nlohmann/json.hpp) may be included only in .cc files"));
+  EXPECT_THAT(broken("models/json.h", "#include <nlohmann/json.hpp>\n"),
+              ElementsAre("models/json.h:1: nlohmann JSON (nlohmann/json.hpp) may be included only in .cc "
+                          "files outside tools/analysis"));
   EXPECT_THAT(
       broken("topologies/topology.cc", "#include <boost/graph/dijkstra_shortest_paths.hpp>\n"),
       ElementsAre("topologies/topology.cc:1: Boost.Graph (boost/graph/dijkstra_shortest_paths.hpp) may be "
                   "included only in topologies/routing.cc and models/topological_order.cc"));
   EXPECT_THAT(broken("tools/cli/run_pipesim.cc", "  #  include <boost/program_options.hpp> // why not\n"),
               ElementsAre("tools/cli/run_pipesim.cc:1: Boost.Program_options (boost/program_options.hpp) may "
-                          "be included only in "
-                          "tools/cli/base/arguments.cc"));
+                          "be included only in tools/cli/base/arguments.cc"));
   EXPECT_THAT(
       broken("sim/a.cc", "#include <tbb/parallel_for.h>\n"),
       ElementsAre("sim/a.cc:1: oneTBB (tbb/parallel_for.h) may be included only in taskgraph and search"));

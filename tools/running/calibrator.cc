@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
-#include <sstream>
 #include <utility>
 
 #include "costmodel/distribution.h"
@@ -31,8 +30,8 @@ Nanoseconds time_of(const Subject& s) {
 
 }  // namespace
 
-Calibrator::Calibrator(const RunSetting& setting, std::ostream& progress)
-    : setting_(setting), line_(progress) {
+Calibrator::Calibrator(const RunSetting& setting, ShownProgress& progress)
+    : setting_(setting), progress_(progress) {
   if (setting_.gpus) setting_.gpus->held = true;
 }
 
@@ -64,12 +63,12 @@ void Calibrator::sample(const std::vector<NamedSubject>& plans) {
   for (std::int64_t round = 0; round < rounds; ++round) {
     const std::int64_t steps = setting_.steps * (round + 1) / rounds - setting_.steps * round / rounds;
     for (std::size_t p = 0; p < plans.size(); ++p) {
-      line_.show(fmt::format("round {} of {}, plan {} of {}: {}", round + 1, rounds, p + 1, plans.size(),
-                             plans[p].name));
+      progress_.show(fmt::format("round {} of {}, plan {} of {}: {}", round + 1, rounds, p + 1, plans.size(),
+                                 plans[p].name));
       samples_.add(run(busy(plans[p]), steps).sampled.measurements);
     }
   }
-  line_.clear();
+  progress_.clear();
 }
 
 ExecutionReport Calibrator::run_again(const NamedSubject& plan, const Calibration& measured,
@@ -81,22 +80,21 @@ ExecutionReport Calibrator::run_again(const NamedSubject& plan, const Calibratio
   const Subject& subject = setting_.emulated ? plan.subject : predicted;
   std::optional<ExecutionReport> nearest;
   for (int run = 1; run <= most_runs; ++run) {
-    line_.show(fmt::format("running {} once more", plan.name));
+    progress_.show(fmt::format("running {} once more", plan.name));
     DeviceWorlds worlds(plan.subject.topology, false);
-    std::ostringstream progress;  // of one plan among many
-    ExecutionReport report = PlanRun(subject, setting_, worlds).report(progress);
+    ExecutionReport report = PlanRun(subject, setting_, worlds).report(nullptr);
     if (setting_.emulated) report.predicted = time_of(predicted);
     if (!nearest || std::abs(report.error()) < std::abs(nearest->error())) nearest = std::move(report);
     if (std::abs(nearest->error()) <= tolerance) break;
   }
-  line_.clear();
+  progress_.clear();
   return *std::move(nearest);
 }
 
 std::map<std::string, Correction> Calibrator::fit(const std::vector<NamedSubject>& plans) {
   std::vector<ExecutedTask> tasks;
   for (const NamedSubject& plan : plans) {
-    line_.show(fmt::format("fitting to {}", plan.name));
+    progress_.show(fmt::format("fitting to {}", plan.name));
     const PlanSamples samples = run(busy(plan), setting_.steps);
     for (std::size_t k = 0; k < samples.sampled.measurements.size(); ++k) {
       const Measurement& m = samples.sampled.measurements[k];
@@ -105,7 +103,7 @@ std::map<std::string, Correction> Calibrator::fit(const std::vector<NamedSubject
       tasks.push_back({class_of(m.key), estimate.time.value, Distribution(m.seconds).median().value});
     }
   }
-  line_.clear();
+  progress_.clear();
   auto corrections = fit_corrections(tasks, static_cast<std::int64_t>(plans.size()));
   std::erase_if(corrections, [](const auto& c) { return c.second.tasks < least_tasks; });
   return corrections;

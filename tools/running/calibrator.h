@@ -3,13 +3,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <ostream>
 #include <string>
 #include <vector>
 
 #include "executor/measuring/sample_set.h"
 #include "tools/analysis/inputs/plan_set.h"
-#include "tools/cli/base/status_line.h"
+#include "tools/base/shown_progress.h"
 #include "tools/running/plan_run.h"
 
 namespace pipesim {
@@ -18,9 +17,9 @@ namespace pipesim {
 /// caches and neighbours.
 class Calibrator {
  public:
-  /// `progress` gets one line that changes, if it is standard error and that is a terminal. GPUs begin a step
+  /// `progress` is told what is going on, and must outlive the calibrator. GPUs begin a step
   /// when the host has enqueued it (GpuSetting::held), since predictions have no host.
-  Calibrator(const RunSetting& setting, std::ostream& progress);
+  Calibrator(const RunSetting& setting, ShownProgress& progress);
 
   /// Runs all plans, at least one, in turns, so that other load on the host affects all of them alike. On
   /// parts of one GPU, copies of a plan run on the parts that it leaves idle (side_by_side), unless links are
@@ -48,7 +47,7 @@ class Calibrator {
   PlanSamples run(const NamedSubject& plan, std::int64_t steps);
 
   RunSetting setting_;
-  StatusLine line_;
+  ShownProgress& progress_;
   SampleSet samples_;
   std::int64_t steps_ = 0, outran_host_ = 0;
 };

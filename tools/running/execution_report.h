@@ -1,6 +1,5 @@
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,8 +37,5 @@ struct ExecutionReport {
   /// (predicted − measured) / measured: above 0 where the prediction is too long.
   [[nodiscard]] double error() const;
 };
-
-nlohmann::ordered_json json_of(const ExecutionReport& report, const Subject& subject);
-std::string to_text(const ExecutionReport& report, const Subject& subject);
 
 }  // namespace pipesim

@@ -1,72 +1,35 @@
 #include "tools/running/plan_comparison.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "search/baselines/baselines.h"
 #include "sim/base/errors.h"
 #include "tools/base/figures.h"
-#include "tools/render/base/table.h"
 
 namespace pipesim {
 namespace {
 
 constexpr std::int64_t most_turns = 10;
 
-std::string range_text(Nanoseconds low, Nanoseconds high) {
-  return fmt::format("{} to {}", pretty(to_seconds(low)), pretty(to_seconds(high)));
-}
-
-nlohmann::ordered_json row_of(const ComparedPlan& plan) {
-  const ExecutionReport& r = plan.report;
-  nlohmann::ordered_json row{{"name", plan.name}, {"predicted_s", seconds(r.predicted)}};
-  if (r.interval.iterations > 0) {
-    row["predicted_interval_s"] = {{"low", seconds(r.interval.low)}, {"high", seconds(r.interval.high)}};
-  }
-  row["measured_s"] = {{"median", seconds(r.measured.median)},
-                       {"low", seconds(r.measured.low)},
-                       {"high", seconds(r.measured.high)}};
-  row["measured_interval_s"] = {{"low", seconds(r.measured.fast)}, {"high", seconds(r.measured.slow)}};
-  row["iterations"] = {{"measured", r.measured.steps}, {"interrupted", r.measured.preempted}};
-  row["error"] = r.error();
-  if (!r.not_quiet.empty()) row["not_quiet"] = r.not_quiet;
-  if (r.links_emulated) row["links_emulated"] = true;
-  if (!plan.idle.empty()) row["idle_devices"] = plan.idle;
-  return row;
-}
-
-std::string agreement_text(const RankAgreement& a) {
-  std::string text = fmt::format("  predicted order       {}\n",
-                                 a.same_order ? "is the measured order" : "is not the measured order");
-  if (a.spearman) text += fmt::format("  rank correlation      {:.3f} (Spearman)\n", *a.spearman);
-  text += fmt::format("  predicted best plan   takes {} longer than the best one\n", percent(a.top1_regret));
-  if (a.clear_pairs > 0)
-    text += fmt::format("  15 % apart or more    {} of {} pairs measured in the predicted order\n",
-                        a.clear_pairs - a.wrong_clear_pairs, a.clear_pairs);
-  return text;
-}
-
 }  // namespace
 
 PlanComparison run_comparison(const std::vector<NamedSubject>& plans, const RunSetting& setting,
-                              std::ostream& progress) {
+                              std::ostream& err, ShownProgress& progress) {
   if (plans.empty()) throw InputError("there is no plan to run: none of the baselines fits into memory");
   DeviceWorlds worlds(plans.front().subject.topology, false);
   std::vector<std::unique_ptr<PlanRun>> runs;
   for (const NamedSubject& p : plans) {
     require_cores(p.subject.plan.strategy, setting, worlds);
     runs.push_back(std::make_unique<PlanRun>(p.subject, setting, worlds));
-    if (runs.size() == 1) runs.back()->warn_of_share(progress);
+    if (runs.size() == 1) runs.back()->warn_of_share(err);
     runs.back()->begin();
   }
   const std::int64_t turns = std::min(most_turns, setting.steps);
   for (std::int64_t turn = 0; turn < turns; ++turn) {
     const std::int64_t steps = setting.steps * (turn + 1) / turns - setting.steps * turn / turns;
     const std::int64_t warmup = turn == 0 ? setting.warmup : std::min<std::int64_t>(1, setting.warmup);
-    for (const auto& run : runs) run->take_turn(warmup, steps, progress);
+    for (const auto& run : runs) run->take_turn(warmup, steps, &progress);
   }
   PlanComparison result;
   std::vector<double> predicted, measured;
@@ -82,42 +45,6 @@ PlanComparison run_comparison(const std::vector<NamedSubject>& plans, const RunS
   }
   result.agreement = rank_agreement(predicted, measured);
   return result;
-}
-
-std::string to_text(const PlanComparison& c) {
-  Table table({{"plan"},
-               {"predicted", Align::Right},
-               {"90 % of iterations", Align::Right},
-               {"measured", Align::Right},
-               {"90 % of iterations", Align::Right},
-               {"error", Align::Right}});
-  std::string notes;
-  for (const auto& [name, r, idle] : c.plans) {
-    table.add({name, pretty(to_seconds(r.predicted)),
-               r.interval.iterations > 0 ? range_text(r.interval.low, r.interval.high) : "",
-               pretty(to_seconds(r.measured.median)), range_text(r.measured.fast, r.measured.slow),
-               fmt::format("{:+.1f} %{}", 100 * r.error(), r.not_quiet.empty() ? "" : " ?")});
-    if (!r.not_quiet.empty()) notes += fmt::format("  ? {}: {}\n", name, r.not_quiet);
-    if (!idle.empty()) notes += fmt::format("  {}: {}\n", name, idle);
-  }
-  const bool emulated =
-      std::ranges::any_of(c.plans, [](const ComparedPlan& p) { return p.report.links_emulated; });
-  const std::string links =
-      emulated ? "  links between the devices were emulated, as the topology has them\n" : "";
-  return table.str(2) + notes + links + "\n" + agreement_text(c.agreement);
-}
-
-nlohmann::ordered_json json_of(const PlanComparison& c) {
-  nlohmann::ordered_json json;
-  json["plans"] = nlohmann::ordered_json::array();
-  for (const ComparedPlan& plan : c.plans) json["plans"].push_back(row_of(plan));
-  json["spearman"] = nullptr;
-  if (c.agreement.spearman) json["spearman"] = *c.agreement.spearman;
-  json["top1_regret"] = c.agreement.top1_regret;
-  json["same_order"] = c.agreement.same_order;
-  json["clear_pairs"] = c.agreement.clear_pairs;
-  json["wrong_clear_pairs"] = c.agreement.wrong_clear_pairs;
-  return json;
 }
 
 }  // namespace pipesim

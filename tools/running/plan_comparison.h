@@ -1,6 +1,5 @@
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -27,11 +26,6 @@ struct PlanComparison {
 /// Runs all plans, at least one, in turns: a few iterations of each, then again, so that other load on the
 /// host affects all alike. Errors as PlanRun.
 PlanComparison run_comparison(const std::vector<NamedSubject>& plans, const RunSetting& setting,
-                              std::ostream& progress);
-
-std::string to_text(const PlanComparison& comparison);
-/// A JSON object: plans, spearman (null where it is not defined), top1_regret, same_order,
-/// clear_pairs, wrong_clear_pairs.
-nlohmann::ordered_json json_of(const PlanComparison& comparison);
+                              std::ostream& err, ShownProgress& progress);
 
 }  // namespace pipesim

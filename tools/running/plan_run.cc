@@ -15,7 +15,6 @@
 #include "sim/base/errors.h"
 #include "sim/base/files.h"
 #include "tools/analysis/inputs/calibration_use.h"
-#include "tools/cli/base/status_line.h"
 #include "tools/running/execution_trace.h"
 
 namespace pipesim {
@@ -113,7 +112,7 @@ PlanRun::PlanRun(const Subject& subject, const RunSetting& setting, DeviceWorlds
 
 PlanRun::~PlanRun() = default;
 
-ExecutionReport PlanRun::report(std::ostream& progress) {
+ExecutionReport PlanRun::report(ShownProgress* progress) {
   if (setting_.checked_steps > 0) check();
   begin();
   take_turn(setting_.warmup, setting_.steps, progress);
@@ -247,16 +246,17 @@ StepEquality PlanRun::worst_of_ranks(StepEquality mine) {
   return mine;
 }
 
-void PlanRun::take_turn(std::int64_t warmup, std::int64_t steps, std::ostream& progress) {
-  StatusLine line(progress);
+void PlanRun::take_turn(std::int64_t warmup, std::int64_t steps, ShownProgress* progress) {
   for (std::int64_t s = 0; s < warmup + steps; ++s) {
     worlds_.barrier();
     StepRecord record = training_->step();
     if (s >= warmup) records_.push_back(std::move(record));
     note_loss();
     ++steps_;
-    if (line.due()) line.show(fmt::format("{} of {} iterations", s + 1, warmup + steps));
+    if (progress != nullptr && progress->due())
+      progress->show(fmt::format("{} of {} iterations", s + 1, warmup + steps));
   }
+  if (progress != nullptr) progress->clear();
 }
 
 void PlanRun::note_loss() {

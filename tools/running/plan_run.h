@@ -14,6 +14,7 @@
 #include "executor/run/training.h"
 #include "executor/tensors/file_source.h"
 #include "tools/analysis/inputs/subject.h"
+#include "tools/base/shown_progress.h"
 #include "tools/running/execution_report.h"
 #include "tools/running/gpu_devices.h"
 
@@ -61,12 +62,12 @@ class PlanRun {
 
   /// Runs the plan. The report is complete on rank 0 only. DeviceError, which names the first tensor, when
   /// the loss becomes NaN.
-  ExecutionReport report(std::ostream& progress);
+  ExecutionReport report(ShownProgress* progress);
 
   /// Runs the plan in turns with other plans, so that other load on the host affects all of them: begin(),
   /// take_turn() as often as wanted, finish(). The first `warmup` iterations of a turn are not counted.
   void begin();
-  void take_turn(std::int64_t warmup, std::int64_t steps, std::ostream& progress);
+  void take_turn(std::int64_t warmup, std::int64_t steps, ShownProgress* progress);
   ExecutionReport finish();
 
   /// Runs the plan to take samples. Their keys name devices as the topology does, with the part of a GPU that

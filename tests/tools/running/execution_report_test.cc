@@ -1,11 +1,12 @@
-#include "tools/running/execution_report.h"
-
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
 
 #include "models/zoo/zoo.h"
 #include "tests/tools/command_line.h"
+#include "tools/render/execution/execution_report_text.h"
+#include "tools/render/execution/plan_comparison_text.h"
+#include "tools/running/execution_report.h"
 #include "tools/running/plan_comparison.h"
 #include "topologies/presets/presets.h"
 

@@ -1,8 +1,6 @@
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <span>
-#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -28,8 +26,5 @@ struct CollectiveRow {
 /// `group`: see CostModel::collective_time.
 std::vector<CollectiveRow> time_collective(const CostModel& costs, Collective kind,
                                            std::span<const DeviceId> group, std::span<const Bytes> sizes);
-
-std::string to_text(std::span<const CollectiveRow> rows);
-nlohmann::ordered_json json_of(const CollectiveRow& row);
 
 }  // namespace pipesim

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -90,9 +89,5 @@ struct ErrorsReport {
 ErrorsReport judge(const std::string& table, std::vector<MeasuredRun> runs,
                    const Calibration* calibration = nullptr,
                    const std::function<void(std::size_t done)>& predicted = {});
-
-std::string to_text(const ErrorsReport& report, bool each_row);
-std::string to_markdown(const ErrorsReport& report);  ///< the same tables for a document
-nlohmann::ordered_json json_of(const ErrorsReport& report);
 
 }  // namespace pipesim

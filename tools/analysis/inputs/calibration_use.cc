@@ -5,21 +5,16 @@
 #include <algorithm>
 #include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "costmodel/calibration_store.h"
 #include "sim/base/errors.h"
 #include "sim/base/file_kind.h"
 #include "sim/base/files.h"
-#include "tools/base/figures.h"
-#include "tools/render/base/text.h"
+#include "tools/base/split.h"
 
 namespace pipesim {
 
 namespace {
-
-constexpr DurationSource all_sources[] = {DurationSource::Measured, DurationSource::Interpolated,
-                                          DurationSource::Extrapolated, DurationSource::Analytic};
 
 std::size_t index_of(DurationSource source) { return static_cast<std::size_t>(source); }
 
@@ -195,42 +190,6 @@ void warn_of_differences(const Calibration& calibration, const std::string& file
 
 CalibrationUse calibration_use(Evaluator& evaluator, const BoundStrategy& strategy) {
   return UseCounter(evaluator.contents(), strategy).count();
-}
-
-std::string to_text(const CalibrationUse& use) {
-  std::int64_t all = 0;
-  for (const std::int64_t tasks : use.tasks) all += tasks;
-  std::string text =
-      fmt::format("{} of {} tasks measured ({} of their time)", use.tasks[index_of(DurationSource::Measured)],
-                  all, percent(use.share[index_of(DurationSource::Measured)]));
-  for (const DurationSource source : all_sources) {
-    if (source != DurationSource::Measured && use.tasks[index_of(source)] > 0)
-      text += fmt::format(", {} {} ({})", use.tasks[index_of(source)], name_of(source),
-                          percent(use.share[index_of(source)]));
-  }
-  if (use.guesses.empty()) return text;
-  const Guess& largest = use.guesses.front();
-  return text + fmt::format("; largest guess: {} ({}, {})", largest.key, percent(largest.share),
-                            name_of(largest.source));
-}
-
-std::string durations_line(const CalibrationUse& use) {
-  return fmt::format("  {:13}  {}\n", "durations", to_text(use));
-}
-
-nlohmann::ordered_json json_of(const CalibrationUse& use, std::size_t most) {
-  nlohmann::ordered_json json;
-  for (const DurationSource source : all_sources) {
-    json[std::string(name_of(source))] = {{"tasks", use.tasks[index_of(source)]},
-                                          {"share", use.share[index_of(source)]}};
-  }
-  json["guesses"] = nlohmann::ordered_json::array();
-  for (std::size_t i = 0; i < std::min(most, use.guesses.size()); ++i) {
-    const Guess& g = use.guesses[i];
-    json["guesses"].push_back(
-        {{"key", g.key}, {"source", name_of(g.source)}, {"tasks", g.tasks}, {"share", g.share}});
-  }
-  return json;
 }
 
 }  // namespace pipesim

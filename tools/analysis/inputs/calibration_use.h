@@ -1,7 +1,6 @@
 #pragma once
 
 #include <array>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <ostream>
 #include <string>
@@ -46,14 +45,5 @@ struct CalibrationUse {
 
 /// How much of a plan the calibration covers. The evaluator must have evaluated `strategy` last.
 CalibrationUse calibration_use(Evaluator& evaluator, const BoundStrategy& strategy);
-
-/// One line: `412 of 530 tasks measured (92% of their time), 80 interpolated, …; largest guess: … (4%,
-/// analytic)`.
-std::string to_text(const CalibrationUse& use);
-/// The same as a row below a plan's report.
-std::string durations_line(const CalibrationUse& use);
-/// A JSON object with measured, interpolated, extrapolated, analytic (tasks and share of the time of
-/// all) and the `most` largest guesses.
-nlohmann::ordered_json json_of(const CalibrationUse& use, std::size_t most = 20);
 
 }  // namespace pipesim

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "sim/base/errors.h"
 #include "sim/base/suggest.h"
@@ -258,31 +257,6 @@ Plan read_plan(const PlanFile& file, const OperatorGraph& graph, const Topology&
   PlanOrigin origin = origin_of(file, graph, topology);
   others = std::move(origin.others);
   return origin.topology ? file.read(graph, topology, *origin.topology) : file.read(graph, topology);
-}
-
-std::string to_text(const std::vector<OtherOrigin>& others) {
-  std::string text;
-  for (const OtherOrigin& other : others) {
-    if (!other.unknown.empty()) {
-      text += fmt::format("  the plan was made for {}, which {}: what differs is not known\n", other.made_for,
-                          other.unknown);
-      continue;
-    }
-    text += fmt::format("  the plan was made for {}; here\n", other.made_for);
-    for (const std::string& difference : other.here) text += fmt::format("    {}\n", difference);
-  }
-  return text;
-}
-
-nlohmann::ordered_json json_of(const std::vector<OtherOrigin>& others) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const OtherOrigin& other : others) {
-    nlohmann::ordered_json row{{"made_for", other.made_for}};
-    if (other.unknown.empty()) row["here"] = other.here;
-    if (!other.unknown.empty()) row["unknown"] = other.unknown;
-    list.push_back(std::move(row));
-  }
-  return list;
 }
 
 }  // namespace pipesim

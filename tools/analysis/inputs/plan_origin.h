@@ -1,6 +1,5 @@
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -37,10 +36,5 @@ Plan read_plan(const PlanFile& file, const OperatorGraph& graph, const Topology&
 std::vector<std::string> differences(const Topology& before, const Topology& now);
 /// The same of models with the same operators: batch, types and shapes of tensors, attributes.
 std::vector<std::string> differences(const OperatorGraph& before, const OperatorGraph& now);
-
-/// Some lines for people; "" where there are no others.
-std::string to_text(const std::vector<OtherOrigin>& others);
-/// A JSON list of {made_for, here}, or {made_for, unknown}.
-nlohmann::ordered_json json_of(const std::vector<OtherOrigin>& others);
 
 }  // namespace pipesim

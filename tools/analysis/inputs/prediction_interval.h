@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 
@@ -25,10 +24,5 @@ struct Reliance {
 Reliance reliance_of(const OperatorGraph& graph, const Topology& topology,
                      const std::optional<Calibration>& calibration, const Plan& plan, Nanoseconds predicted,
                      bool profiled);
-
-/// Returns a row below a plan's report; "" where there is nothing to say.
-std::string to_text(const Reliance& reliance);
-/// Returns members of a JSON object: runtime, and interval_s or uncalibrated.
-nlohmann::ordered_json json_of(const Reliance& reliance);
 
 }  // namespace pipesim

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -45,10 +44,5 @@ struct PipelineReport {
 /// columns, at least 16. Nothing where the plan is no pipeline.
 std::optional<PipelineReport> report_pipeline(Evaluator& evaluator, const BoundStrategy& strategy,
                                               const std::vector<DeviceMemory>& memory, std::size_t columns);
-std::string to_text(const PipelineReport& report);
-/// "6", or of replicas that take microbatches in turn "3x2".
-std::string devices_text(std::int64_t devices, std::int32_t replicas);
-/// A JSON object.
-nlohmann::ordered_json json_of(const PipelineReport& report);
 
 }  // namespace pipesim

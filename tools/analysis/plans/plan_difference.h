@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,11 +44,5 @@ PlanDifference plan_difference(const CostedPlan& before, const CostedPlan& after
 /// How an operator's config changed: "b/16 -> n/16 on 16 devices from 0" on the same devices in the same
 /// order, else both configs in full.
 std::string change_words(const Operator& op, const ParallelConfig& from, const ParallelConfig& to);
-
-/// Tables of figures, with the plans' names on top, and of at most `most` changes.
-std::string to_text(const PlanDifference& difference, const OperatorGraph& graph,
-                    const std::array<std::string, 2>& names, std::size_t most);
-/// A JSON object: figures as {"baseline": …, "plan": …} by key, and "changes", all of them.
-nlohmann::ordered_json json_of(const PlanDifference& difference, const OperatorGraph& graph);
 
 }  // namespace pipesim

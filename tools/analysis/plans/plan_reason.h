@@ -3,7 +3,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -72,12 +71,5 @@ PlanReason same_plan(const Baseline& baseline);
 
 /// For a baseline that is too large for details.
 PlanReason times_alone(const std::string& baseline, const Evaluation& before, Nanoseconds after);
-
-/// A few sentences; the first says why.
-std::string to_text(const PlanReason& reason);
-/// The text in lines below each other, "  why  " before the first.
-std::string why_lines(const PlanReason& reason);
-/// A JSON object; its "text" is to_text().
-nlohmann::ordered_json json_of(const PlanReason& reason);
 
 }  // namespace pipesim

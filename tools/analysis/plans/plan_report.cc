@@ -1,8 +1,10 @@
 #include "tools/analysis/plans/plan_report.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 #include <span>
 #include <string>
@@ -13,6 +15,7 @@
 #include "search/baselines/baselines.h"
 #include "search/recipes/recipe_of_plan.h"
 #include "sim/base/deadline.h"
+#include "sim/base/suggest.h"
 #include "tools/analysis/inputs/recipe_run.h"
 #include "tools/analysis/plans/task_names.h"
 #include "tools/base/figures.h"
@@ -220,6 +223,50 @@ std::string borrowed_rates(const OperatorGraph& graph, const Topology& topology)
 
 IterationParts iteration_parts(const PlanReport& report) {
   return iteration_parts(report.iteration_time, report.compute, report.recompute, report.by_cause);
+}
+
+std::vector<Nanoseconds> compute_times(const BoundStrategy& strategy,
+                                       const std::optional<Pipeline>& pipeline) {
+  const bool trained = !pipeline || schedule_kind(pipeline->schedule).weights != WeightChange::Never;
+  std::vector<Nanoseconds> times;
+  for (std::size_t i = 0; i < strategy.size(); ++i) {
+    const BoundOperator& bound = *strategy[i];
+    Nanoseconds& time = times.emplace_back(0);
+    for (const PassWork* pass : {&bound.forward, &bound.backward_input, &bound.backward_weight}) {
+      if (!trained && pass != &bound.forward) continue;
+      for (const Nanoseconds duration : pass->durations) time += duration;
+    }
+    if (pipeline) time /= pipeline->replicas_of(pipeline->stage_of[i]);
+  }
+  return times;
+}
+
+std::string opaque_operators(const OperatorGraph& graph, const BoundStrategy& strategy,
+                             const std::optional<Pipeline>& pipeline) {
+  constexpr std::size_t kNames = 5;
+  const std::vector<Nanoseconds> compute = compute_times(strategy, pipeline);
+  Nanoseconds opaque = 0;
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < strategy.size(); ++i) {
+    const Operator& op = graph.operators()[i];
+    if (op.kind != "opaque") continue;
+    opaque += compute[i];
+    names.push_back(fmt::format("{} ({})", op.name, std::get<std::string>(op.attributes.at("what"))));
+  }
+  if (names.empty()) return "";
+  const std::size_t count = names.size();
+  if (count > kNames) names.resize(kNames);
+  return fmt::format("{} of {}, {} of the compute: {}{}", count,
+                     counted(static_cast<std::int64_t>(strategy.size()), "operator"),
+                     percent(share(opaque, std::accumulate(compute.begin(), compute.end(), Nanoseconds{0}))),
+                     fmt::join(names, ", "), count > kNames ? ", …" : "");
+}
+
+std::string opaque_operators(Evaluator& evaluator, const Strategy& strategy) {
+  const auto is_opaque = [](const Operator& op) { return op.kind == "opaque"; };
+  if (std::ranges::none_of(evaluator.graph().operators(), is_opaque)) return "";  // before it is bound
+  const PlanContents& contents = evaluator.contents();
+  return opaque_operators(evaluator.graph(), contents.bind(strategy), contents.options().pipeline);
 }
 
 }  // namespace pipesim

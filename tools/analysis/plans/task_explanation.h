@@ -1,7 +1,5 @@
 #pragma once
 
-#include <cstddef>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -32,14 +30,5 @@ struct TaskExplanation {
 /// words, and those before parts of words; where several tasks match, the last one to end is explained.
 /// InputError when none does.
 TaskExplanation explain_task(Evaluator& evaluator, const BoundStrategy& strategy, const std::string& which);
-
-/// The matches where there are several, then the chain, a line a task. Of repeats (the same work on the same
-/// device, and rounds of these) the first is shown, and a line for the others. At most `most` lines of
-/// either.
-std::string to_text(const TaskExplanation& explanation, Evaluator& evaluator, const BoundStrategy& strategy,
-                    std::size_t most);
-/// A JSON object with "task", "matches" and "chain", all of it.
-nlohmann::ordered_json json_of(const TaskExplanation& explanation, Evaluator& evaluator,
-                               const BoundStrategy& strategy);
 
 }  // namespace pipesim

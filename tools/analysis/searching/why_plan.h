@@ -1,6 +1,5 @@
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,9 +37,5 @@ TryBudget try_budget(const SearchBudget& budget, const SearchRecord& record);
 /// thread's deadline (sim/base/deadline.h) passes, the result contains what was found until then.
 WhyPlan why_plan(Evaluator& evaluator, const CandidateSet& candidates, const std::vector<Baseline>& baselines,
                  const ScoredStrategy& plan, const TryBudget& budget);
-
-std::string to_text(const WhyPlan& why);
-/// A JSON object with "reason" and "against_baseline" (null without one) and "one_more_change".
-nlohmann::ordered_json json_of(const WhyPlan& why);
 
 }  // namespace pipesim

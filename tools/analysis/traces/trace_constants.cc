@@ -10,7 +10,6 @@
 #include "costmodel/cost_model.h"
 #include "sim/base/errors.h"
 #include "tools/base/figures.h"
-#include "tools/render/base/table.h"
 
 namespace pipesim {
 namespace {
@@ -256,22 +255,6 @@ TracedConstants constants_of(const TraceAnalysis& analysis, std::span<const Meas
   for (const DeviceAnalysis& of : analysis.devices)
     result.constants.source.runs += static_cast<std::int64_t>(of.steps.size());
   return result;
-}
-
-std::string to_text(const TracedConstants& constants) {
-  Table table({{"constant"}, {"factor", Align::Right}, {"90 % interval", Align::Right}, {"from"}});
-  if (constants.found.empty()) return "the trace tells no constant\n";
-  for (const TracedConstant& found : constants.found) {
-    const double factor = std::exp(found.constant.log);
-    const PredictionInterval interval = interval_around(Seconds(factor), found.deviation);
-    table.add({found.constant.text(), fmt::format("{:.3f}", factor),
-               fmt::format("{:.3f} to {:.3f}", interval.low.value, interval.high.value), found.evidence});
-  }
-  const bool left_out = std::ranges::any_of(constants.found, [](const auto& one) { return !one.in_file; });
-  return fmt::format(
-      "constants of {}\n\n{}{}", constants.constants.device, table.str(2),
-      left_out ? "  The profiler makes the host slower, so its factor is left out without --keep-host.\n"
-               : "");
 }
 
 }  // namespace pipesim

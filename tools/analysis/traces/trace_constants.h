@@ -51,6 +51,4 @@ TracedConstants constants_of(const TraceAnalysis& analysis, std::span<const Meas
                              const Topology& topology, const Runtime& runtime,
                              const std::optional<PredictedShares>& predicted);
 
-std::string to_text(const TracedConstants& constants);
-
 }  // namespace pipesim

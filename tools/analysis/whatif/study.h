@@ -2,14 +2,11 @@
 
 #include <cstdint>
 #include <functional>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "sim/base/json_reader.h"
 #include "sim/base/units.h"
 #include "tools/analysis/whatif/axis.h"
 
@@ -66,18 +63,6 @@ struct Study {
   }
 };
 
-/// The file format `pipesim_study`, version 1.
-nlohmann::ordered_json json_of(const Study& study);
-/// InputError that names the file and the place.
-Study study_of(const JsonValue& root);
-Study read_study(const std::string& file);
-/// The same of the file's text.
-Study study_in(const std::string& text, const std::string& file);
-
-/// Write points as text, and add the points of such a text to a study.
-std::string text_of_points(const Study& study, std::span<const std::size_t> numbers);
-void add_points(Study& study, const std::string& text);
-
 /// Cost of a million samples, or of 10⁹ tokens where the model has tokens, in the topology's currency.
 std::optional<double> cost_of_work(const PointResult& point);
 /// Returns, by point, its samples a second and device, divided by those of the first point along the axes on
@@ -99,10 +84,5 @@ std::optional<TrainingAtPoint> cheapest_within(const Study& study, double work, 
 /// Returns the fastest point that fits and costs no more; nothing where there is none. InputError where no
 /// point has a price.
 std::optional<TrainingAtPoint> fastest_for(const Study& study, double work, double price);
-
-/// A row for each point, and sparklines of the time along the longest axis.
-std::string to_text(const Study& study);
-/// The same as CSV, with all figures: a first line with the names of the columns.
-std::string to_csv(const Study& study);
 
 }  // namespace pipesim

@@ -14,6 +14,8 @@
 #include "tools/cli/options/shared_options.h"
 #include "tools/cli/options/subject_options.h"
 #include "tools/interop/traces/read_trace.h"
+#include "tools/render/traces/step_comparison_text.h"
+#include "tools/render/traces/trace_constants_text.h"
 #include "tools/render/traces/trace_report.h"
 
 namespace pipesim {

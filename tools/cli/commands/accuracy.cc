@@ -12,6 +12,7 @@
 #include "tools/cli/base/command.h"
 #include "tools/cli/base/status_line.h"
 #include "tools/cli/options/shared_options.h"
+#include "tools/render/accuracy/errors_report_text.h"
 
 namespace pipesim {
 namespace {

@@ -23,7 +23,10 @@
 #include "tools/cli/searching/hints.h"
 #include "tools/render/base/table.h"
 #include "tools/render/base/text.h"
+#include "tools/render/inputs/calibration_use_text.h"
 #include "tools/render/plans/baselines_report.h"
+#include "tools/render/plans/plan_reason_text.h"
+#include "tools/render/plans/plan_report_text.h"
 
 namespace pipesim {
 namespace {

@@ -26,6 +26,8 @@
 #include "tools/interop/framework/open_run.h"
 #include "tools/interop/framework/recipe_changes.h"
 #include "tools/interop/reading/read_run.h"
+#include "tools/render/plans/breakdown_text.h"
+#include "tools/render/plans/plan_report_text.h"
 
 namespace pipesim {
 namespace {

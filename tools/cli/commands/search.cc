@@ -29,6 +29,7 @@
 #include "tools/cli/searching/hints.h"
 #include "tools/cli/searching/launched_peers.h"
 #include "tools/cli/searching/search_watch.h"
+#include "tools/render/plans/plan_report_text.h"
 
 namespace pipesim {
 namespace {

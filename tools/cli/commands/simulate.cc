@@ -22,7 +22,14 @@
 #include "tools/cli/options/shared_options.h"
 #include "tools/cli/options/subject_options.h"
 #include "tools/cli/searching/hints.h"
+#include "tools/render/inputs/calibration_use_text.h"
+#include "tools/render/inputs/plan_origin_text.h"
+#include "tools/render/inputs/prediction_interval_text.h"
+#include "tools/render/plans/breakdown_text.h"
+#include "tools/render/plans/pipeline_report_text.h"
+#include "tools/render/plans/plan_report_text.h"
 #include "tools/render/plans/plan_trace.h"
+#include "tools/render/plans/task_explanation_text.h"
 
 namespace pipesim {
 namespace {

@@ -33,6 +33,8 @@
 #include "tools/cli/whatif/varied_arguments.h"
 #include "tools/cli/whatif/whatif_options.h"
 #include "tools/render/base/table.h"
+#include "tools/render/whatif/study_json.h"
+#include "tools/render/whatif/study_text.h"
 
 namespace pipesim {
 

@@ -15,6 +15,7 @@
 #include "tools/analysis/inputs/calibration_use.h"
 #include "tools/analysis/inputs/model_and_topology.h"
 #include "tools/base/figures.h"
+#include "tools/cli/base/status_line.h"
 #include "tools/cli/commands/execution_commands.h"
 #include "tools/cli/execution/run_setting_options.h"
 #include "tools/cli/options/shared_options.h"
@@ -236,7 +237,8 @@ int run_calibrate(const Arguments& arguments, Streams& streams) {
   const PlanSet set = plans_to_sample(run);
   CalibrationStore store =
       open_store(run.output, run.topology, run_here(run.setting, run.topology), streams.err);
-  Calibrator calibrator(run.setting, streams.err);
+  StatusLine progress(streams.err);
+  Calibrator calibrator(run.setting, progress);
   calibrator.sample(set.plans());
   const std::vector<Measurement> measurements = calibrator.measurements();
   Calibrated done;

@@ -11,9 +11,13 @@
 #include "tools/analysis/inputs/model_and_topology.h"
 #include "tools/analysis/inputs/plan_set.h"
 #include "tools/analysis/plans/plan_report.h"
+#include "tools/cli/base/status_line.h"
 #include "tools/cli/commands/execution_commands.h"
 #include "tools/cli/execution/run_setting_options.h"
 #include "tools/cli/options/shared_options.h"
+#include "tools/render/execution/plan_comparison_text.h"
+#include "tools/render/inputs/plan_origin_text.h"
+#include "tools/render/plans/plan_report_text.h"
 #include "tools/running/plan_comparison.h"
 
 namespace pipesim {
@@ -103,7 +107,8 @@ int run_compare_execution(const Arguments& arguments, Streams& streams) {
   const ComparedRun run = compared_run_of(arguments);
   const PlanSet set = plans_of(run, streams.err);
   if (!run.folder.empty()) save_plans(run, set.plans());
-  const PlanComparison comparison = run_comparison(set.plans(), run.setting, streams.err);
+  StatusLine progress(streams.err);
+  const PlanComparison comparison = run_comparison(set.plans(), run.setting, streams.err, progress);
   if (run.json) {
     nlohmann::ordered_json json{{"model", run.graph.name()},
                                 {"topology", run.topology.name()},

@@ -5,10 +5,12 @@
 
 #include "sim/base/errors.h"
 #include "sim/base/files.h"
+#include "tools/cli/base/status_line.h"
 #include "tools/cli/commands/execution_commands.h"
 #include "tools/cli/execution/run_setting_options.h"
 #include "tools/cli/options/shared_options.h"
 #include "tools/cli/options/subject_options.h"
+#include "tools/render/execution/execution_report_text.h"
 #include "tools/running/plan_run.h"
 
 namespace pipesim {
@@ -50,7 +52,8 @@ int run_execute(const Arguments& arguments, Streams& streams) {
   require_cores(subject.plan.strategy, asked.setting, worlds);
   PlanRun run(subject, asked.setting, worlds);
   run.warn_of_share(streams.err);
-  const ExecutionReport report = run.report(streams.err);
+  StatusLine progress(streams.err);
+  const ExecutionReport report = run.report(&progress);
   if (!asked.trace.empty() && worlds.rank() == 0) run.write_trace(asked.trace);
   if (worlds.rank() == 0 && asked.json) give_document(streams, json_of(report, subject));
   if (worlds.rank() == 0 && !asked.json) streams.out << to_text(report, subject);

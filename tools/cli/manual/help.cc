@@ -7,6 +7,7 @@
 
 #include "search/recipes/recipe.h"
 #include "sim/base/errors.h"
+#include "tools/base/split.h"
 #include "tools/cli/base/reference.h"
 #include "tools/render/base/table.h"
 #include "tools/render/base/text.h"

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "tools/base/split.h"
 #include "tools/cli/base/reference.h"
 #include "tools/cli/base/version.h"
 

@@ -9,6 +9,7 @@
 #include <set>
 #include <vector>
 
+#include "tools/base/split.h"
 #include "tools/cli/base/command.h"
 #include "tools/cli/base/reference.h"
 #include "tools/render/base/text.h"

@@ -14,6 +14,7 @@
 #include "tools/analysis/plans/pipeline_report.h"
 #include "tools/analysis/plans/plan_report.h"
 #include "tools/render/base/table.h"
+#include "tools/render/plans/pipeline_report_text.h"
 
 namespace pipesim {
 namespace {

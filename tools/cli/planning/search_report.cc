@@ -10,8 +10,15 @@
 #include "tools/cli/planning/planned_text.h"
 #include "tools/cli/planning/recipe_ranking.h"
 #include "tools/cli/searching/hints.h"
+#include "tools/render/inputs/calibration_use_text.h"
+#include "tools/render/inputs/prediction_interval_text.h"
 #include "tools/render/plans/baselines_report.h"
+#include "tools/render/plans/breakdown_text.h"
+#include "tools/render/plans/pipeline_report_text.h"
+#include "tools/render/plans/plan_reason_text.h"
+#include "tools/render/plans/plan_report_text.h"
 #include "tools/render/searching/search_chart.h"
+#include "tools/render/searching/why_plan_text.h"
 
 namespace pipesim {
 namespace {

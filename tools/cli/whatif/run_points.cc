@@ -30,6 +30,8 @@
 #include "tools/cli/planning/search_run.h"
 #include "tools/cli/whatif/known_plans.h"
 #include "tools/cli/whatif/varied_arguments.h"
+#include "tools/render/plans/plan_report_text.h"
+#include "tools/render/whatif/study_json.h"
 
 namespace pipesim {
 namespace {

@@ -16,8 +16,8 @@
 #include "sim/base/errors.h"
 #include "sim/base/suggest.h"
 #include "tools/analysis/inputs/model_and_topology.h"
+#include "tools/base/split.h"
 #include "tools/cli/options/shared_options.h"
-#include "tools/render/base/text.h"
 #include "topologies/changes/topology_changes.h"
 
 namespace pipesim {

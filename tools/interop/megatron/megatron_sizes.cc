@@ -134,7 +134,6 @@ class SizesReader {
   }
 
   void read_rotary() {
-    using Way = RotaryScaling::Way;
     constexpr double kUsualBase = 10000, kUsualFactor = 8;
     sizes_.rotary_base = file_.factor("--rotary-base").value_or(kUsualBase);
     if (const auto share = file_.factor("--rotary-percent"); share && *share != 1)
@@ -144,13 +143,14 @@ class SizesReader {
       read_yarn();
     } else if (given("--use-rope-scaling")) {
       sizes_.rotary_scaling =
-          RotaryScaling{.way = Way::Llama3,
+          RotaryScaling{.way = RotaryScaling::Way::Llama3,
                         .factor = file_.factor("--rope-scaling-factor").value_or(kUsualFactor),
                         .original = 8192,
                         .low = 1,
                         .high = 4};
     } else if (const auto factor = file_.count("--rotary-seq-len-interpolation-factor")) {
-      sizes_.rotary_scaling = RotaryScaling{.way = Way::Linear, .factor = static_cast<double>(*factor)};
+      sizes_.rotary_scaling =
+          RotaryScaling{.way = RotaryScaling::Way::Linear, .factor = static_cast<double>(*factor)};
     }
   }
 

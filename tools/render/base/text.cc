@@ -1,18 +1,9 @@
 #include "tools/render/base/text.h"
 
+#include "tools/base/split.h"
 #include "tools/render/base/table.h"
 
 namespace pipesim {
-
-std::vector<std::string> split(std::string_view text, std::string_view separator) {
-  std::vector<std::string> parts;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(separator, begin), text.size());
-    parts.emplace_back(text.substr(begin, end - begin));
-    begin = end + separator.size();
-  }
-  return parts;
-}
 
 std::string wrap(std::string_view text, std::size_t width, std::size_t indent) {
   std::string result;

@@ -3,12 +3,8 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace pipesim {
-
-/// The parts between separators, empty ones included.
-std::vector<std::string> split(std::string_view text, std::string_view separator);
 
 /// Breaks text at spaces so that lines, indented by `indent`, have at most `width` columns; keeps blank
 /// lines.

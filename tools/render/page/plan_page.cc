@@ -10,6 +10,9 @@
 #include "tools/analysis/inputs/calibration_use.h"
 #include "tools/analysis/plans/plan_report.h"
 #include "tools/base/figures.h"
+#include "tools/render/inputs/plan_origin_text.h"
+#include "tools/render/plans/pipeline_report_text.h"
+#include "tools/render/plans/plan_report_text.h"
 
 namespace pipesim {
 namespace {

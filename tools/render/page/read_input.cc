@@ -7,6 +7,7 @@
 #include "sim/base/files.h"
 #include "sim/base/json_reader.h"
 #include "tools/render/page/executed_timeline.h"
+#include "tools/render/whatif/study_json.h"
 
 namespace pipesim {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "sim/base/errors.h"
 #include "sim/base/file_kind.h"
-#include "tools/render/base/text.h"
+#include "tools/base/split.h"
 
 namespace pipesim {
 namespace {

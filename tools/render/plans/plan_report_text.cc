@@ -1,3 +1,5 @@
+#include "tools/render/plans/plan_report_text.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,9 +13,9 @@
 #include "sim/base/errors.h"
 #include "sim/base/suggest.h"
 #include "tools/analysis/plans/operator_groups.h"
-#include "tools/analysis/plans/plan_report.h"
 #include "tools/base/figures.h"
 #include "tools/render/base/table.h"
+#include "tools/render/plans/breakdown_text.h"
 
 // A report, for people and scripts. It is made in plan_report.cc.
 
@@ -54,24 +56,6 @@ std::string memory_text(const PlanReport& report, const Topology& topology) {
                          pretty(m.at_peak[c]));
   }
   return parts.empty() ? text : text + ": " + parts;
-}
-
-// Durations of each operator's passes in one microbatch, summed over its shards; of replicas that take turns
-// those of one.
-std::vector<Nanoseconds> compute_times(const BoundStrategy& strategy,
-                                       const std::optional<Pipeline>& pipeline) {
-  const bool trained = !pipeline || schedule_kind(pipeline->schedule).weights != WeightChange::Never;
-  std::vector<Nanoseconds> times;
-  for (std::size_t i = 0; i < strategy.size(); ++i) {
-    const BoundOperator& bound = *strategy[i];
-    Nanoseconds& time = times.emplace_back(0);
-    for (const PassWork* pass : {&bound.forward, &bound.backward_input, &bound.backward_weight}) {
-      if (!trained && pass != &bound.forward) continue;
-      for (const Nanoseconds duration : pass->durations) time += duration;
-    }
-    if (pipeline) time /= pipeline->replicas_of(pipeline->stage_of[i]);
-  }
-  return times;
 }
 
 // What was simulated, where it stands for more.
@@ -358,34 +342,6 @@ std::string configs_text(const OperatorGraph& graph, const BoundStrategy& strate
   }
   const std::string rest = groups.size() > most ? fmt::format("  … and {} more\n", groups.size() - most) : "";
   return table.str(2) + rest;
-}
-
-std::string opaque_operators(const OperatorGraph& graph, const BoundStrategy& strategy,
-                             const std::optional<Pipeline>& pipeline) {
-  constexpr std::size_t kNames = 5;
-  const std::vector<Nanoseconds> compute = compute_times(strategy, pipeline);
-  Nanoseconds opaque = 0;
-  std::vector<std::string> names;
-  for (std::size_t i = 0; i < strategy.size(); ++i) {
-    const Operator& op = graph.operators()[i];
-    if (op.kind != "opaque") continue;
-    opaque += compute[i];
-    names.push_back(fmt::format("{} ({})", op.name, std::get<std::string>(op.attributes.at("what"))));
-  }
-  if (names.empty()) return "";
-  const std::size_t count = names.size();
-  if (count > kNames) names.resize(kNames);
-  return fmt::format("{} of {}, {} of the compute: {}{}", count,
-                     counted(static_cast<std::int64_t>(strategy.size()), "operator"),
-                     percent(share(opaque, std::accumulate(compute.begin(), compute.end(), Nanoseconds{0}))),
-                     fmt::join(names, ", "), count > kNames ? ", …" : "");
-}
-
-std::string opaque_operators(Evaluator& evaluator, const Strategy& strategy) {
-  const auto is_opaque = [](const Operator& op) { return op.kind == "opaque"; };
-  if (std::ranges::none_of(evaluator.graph().operators(), is_opaque)) return "";  // before it is bound
-  const PlanContents& contents = evaluator.contents();
-  return opaque_operators(evaluator.graph(), contents.bind(strategy), contents.options().pipeline);
 }
 
 std::string devices_text(const Topology& topology) {

@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "sim/trace.h"
-#include "tools/analysis/traces/comparing/step_comparison.h"
+#include "tools/render/traces/step_comparison_text.h"
 
 namespace pipesim {
 namespace {

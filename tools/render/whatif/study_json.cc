@@ -1,3 +1,5 @@
+#include "tools/render/whatif/study_json.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -5,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/file_kind.h"
-#include "tools/analysis/whatif/study.h"
 
 namespace pipesim {
 namespace {

@@ -1,3 +1,5 @@
+#include "tools/render/whatif/study_text.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -5,7 +7,6 @@
 #include <array>
 #include <map>
 
-#include "tools/analysis/whatif/study.h"
 #include "tools/base/figures.h"
 #include "tools/render/base/table.h"
 

@@ -1,5 +1,3 @@
-#include "tools/analysis/inputs/calibration_use.h"
-
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -8,6 +6,8 @@
 #include "models/zoo/zoo.h"
 #include "tests/temporary_folder.h"
 #include "tests/tools/command_line.h"
+#include "tools/analysis/inputs/calibration_use.h"
+#include "tools/render/inputs/calibration_use_text.h"
 #include "topologies/presets/presets.h"
 
 namespace pipesim {

@@ -1,5 +1,3 @@
-#include "tools/analysis/plans/plan_reason.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gmock/gmock.h>
@@ -13,7 +11,9 @@
 #include "tests/slow_test.h"
 #include "tests/tools/command_line.h"
 #include "tools/analysis/plans/operator_words.h"
+#include "tools/analysis/plans/plan_reason.h"
 #include "tools/base/figures.h"
+#include "tools/render/plans/plan_reason_text.h"
 
 namespace pipesim {
 namespace {

@@ -1,5 +1,3 @@
-#include "tools/analysis/plans/plan_report.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,6 +10,8 @@
 #include "search/baselines/baselines.h"
 #include "tests/seeds.h"
 #include "tests/taskgraph/random_pipelines.h"
+#include "tools/analysis/plans/plan_report.h"
+#include "tools/render/plans/plan_report_text.h"
 #include "tools/running/plan_run.h"
 #include "topologies/device_kinds.h"
 #include "topologies/gpu_share.h"

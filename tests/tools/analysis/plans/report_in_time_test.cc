@@ -1,5 +1,3 @@
-#include "tools/analysis/plans/report_in_time.h"
-
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -7,6 +5,8 @@
 #include "search/baselines/baselines.h"
 #include "tests/fake_clock.h"
 #include "tests/search/search_case.h"
+#include "tools/analysis/plans/report_in_time.h"
+#include "tools/render/plans/plan_report_text.h"
 
 namespace pipesim {
 namespace {

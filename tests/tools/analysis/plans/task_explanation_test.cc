@@ -1,5 +1,3 @@
-#include "tools/analysis/plans/task_explanation.h"
-
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -11,7 +9,9 @@
 #include "sim/base/files.h"
 #include "tests/search/search_case.h"
 #include "tests/tools/command_line.h"
+#include "tools/analysis/plans/task_explanation.h"
 #include "tools/analysis/plans/task_names.h"
+#include "tools/render/plans/task_explanation_text.h"
 
 namespace pipesim {
 namespace {

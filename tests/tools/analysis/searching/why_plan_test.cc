@@ -1,5 +1,3 @@
-#include "tools/analysis/searching/why_plan.h"
-
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -8,6 +6,9 @@
 #include "search/baselines/baselines.h"
 #include "tests/search/search_case.h"
 #include "tests/tools/command_line.h"
+#include "tools/analysis/searching/why_plan.h"
+#include "tools/render/plans/plan_difference_text.h"
+#include "tools/render/searching/why_plan_text.h"
 
 namespace pipesim {
 namespace {

@@ -1,5 +1,3 @@
-#include "tools/analysis/whatif/study.h"
-
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -7,6 +5,9 @@
 #include "sim/base/errors.h"
 #include "sim/base/files.h"
 #include "tests/temporary_folder.h"
+#include "tools/analysis/whatif/study.h"
+#include "tools/render/whatif/study_json.h"
+#include "tools/render/whatif/study_text.h"
 
 namespace pipesim {
 namespace {

@@ -7,6 +7,7 @@
 #include "tests/seeds.h"
 #include "tests/taskgraph/random_pipelines.h"
 #include "tools/analysis/plans/plan_report.h"
+#include "tools/render/plans/plan_report_text.h"
 #include "topologies/presets/presets.h"
 
 namespace pipesim {

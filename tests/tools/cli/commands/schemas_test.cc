@@ -19,6 +19,7 @@
 #include "tests/tools/command_line.h"
 #include "tools/analysis/whatif/study.h"
 #include "tools/cli/manual/file_schemas.h"
+#include "tools/render/whatif/study_json.h"
 #include "topologies/device_kinds.h"
 #include "topologies/files/topology_json.h"
 #include "topologies/gpu_share.h"

@@ -7,6 +7,7 @@
 #include "tests/temporary_folder.h"
 #include "tests/tools/render/page/drawn_inputs.h"
 #include "tools/render/page/read_input.h"
+#include "tools/render/whatif/study_json.h"
 
 namespace pipesim {
 namespace {

@@ -1,21 +1,15 @@
 #include "tools/analysis/plans/breakdown/exposed_communication.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <queue>
 #include <unordered_map>
 #include <utility>
 
 #include "sim/base/deadline.h"
-#include "tools/base/figures.h"
 
 namespace pipesim {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // Goes through the tasks in the order of time, and adds up what each device does between two changes.
 class CommunicationSweep {
@@ -128,23 +122,6 @@ class CommunicationSweep {
 
 double all_of(const ByCause<double>& seconds) { return std::accumulate(seconds.begin(), seconds.end(), 0.0); }
 
-Json causes_json(const ByCause<double>& exposed, const ByCause<double>& hidden) {
-  Json by_cause = Json::object();
-  for (std::size_t c = 0; c < kCommunicationCauses; ++c) {
-    if (exposed[c] + hidden[c] <= 0) continue;
-    by_cause[std::string(name_of(static_cast<CommunicationCause>(c)))] = {{"exposed_s", exposed[c]},
-                                                                          {"hidden_s", hidden[c]}};
-  }
-  return {{"exposed_s", all_of(exposed)}, {"hidden_s", all_of(hidden)}, {"by_cause", by_cause}};
-}
-
-ByCause<double> in_seconds(const ByCause<std::int64_t>& parts, double of = 1) {
-  ByCause<double> seconds{};
-  for (std::size_t c = 0; c < kCommunicationCauses; ++c)
-    seconds[c] = seconds_of_parts(static_cast<double>(parts[c])) / of;
-  return seconds;
-}
-
 }  // namespace
 
 std::int64_t CommunicationTime::all_exposed() const {
@@ -181,27 +158,6 @@ CommunicationSummary summary_of(const std::vector<CommunicationTime>& times,
   summary.all_exposed = all_of(summary.exposed);
   summary.all_hidden = all_of(summary.hidden);
   return summary;
-}
-
-std::string causes_text(const ByCause<double>& seconds, double all, double whole) {
-  std::vector<std::pair<double, std::string_view>> parts;
-  for (std::size_t c = 0; c < kCommunicationCauses; ++c) {
-    if (seconds[c] > 0) parts.emplace_back(seconds[c], name_of(static_cast<CommunicationCause>(c)));
-  }
-  std::ranges::stable_sort(parts, [](const auto& a, const auto& b) { return a.first > b.first; });
-  std::string text = fmt::format("{} ({})", pretty(Seconds(all)), percent(whole > 0 ? all / whole : 0));
-  for (std::size_t i = 0; i < parts.size(); ++i)
-    text += fmt::format("{}{} {}", i == 0 ? ": " : ", ", parts[i].second, pretty(Seconds(parts[i].first)));
-  return text;
-}
-
-nlohmann::ordered_json json_of(const std::vector<CommunicationTime>& times,
-                               const std::vector<Nanoseconds>& compute, const Topology& topology) {
-  const CommunicationSummary summary = summary_of(times, compute);
-  const CommunicationTime& most = times[summary.most_exposed];
-  Json of_most{{"device", topology.device(DeviceId(summary.most_exposed)).name}};
-  of_most.update(causes_json(in_seconds(most.exposed), in_seconds(most.hidden)));
-  return {{"mean", causes_json(summary.exposed, summary.hidden)}, {"most_exposed", of_most}};
 }
 
 }  // namespace pipesim

@@ -1,8 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
-#include <string>
 #include <vector>
 
 #include "tools/analysis/plans/breakdown/communication_cause.h"
@@ -45,14 +43,5 @@ struct CommunicationSummary {
 /// `compute`: by device, its time of computing; at least one is above 0 or all results are 0.
 CommunicationSummary summary_of(const std::vector<CommunicationTime>& times,
                                 const std::vector<Nanoseconds>& compute);
-
-/// "9.1 s (14.6 %): sequence 8 s, pipeline 1.1 s", of these seconds by cause; causes without time are left
-/// out. `whole`: seconds of the iteration.
-std::string causes_text(const ByCause<double>& seconds, double all, double whole);
-
-/// An object with the members mean and most_exposed, each with exposed_s, hidden_s and by_cause; most_exposed
-/// names its device.
-nlohmann::ordered_json json_of(const std::vector<CommunicationTime>& times,
-                               const std::vector<Nanoseconds>& compute, const Topology& topology);
 
 }  // namespace pipesim

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
-#include <string>
 #include <vector>
 
 #include "tools/analysis/plans/breakdown/exposed_communication.h"
@@ -22,14 +20,5 @@ struct IterationParts {
 IterationParts iteration_parts(Nanoseconds iteration, const std::vector<Nanoseconds>& compute,
                                const std::vector<Nanoseconds>& recompute,
                                const std::vector<CommunicationTime>& communication);
-
-/// Why the second iteration is shorter, in one clause: "because devices idle 5.1 s less (9.1 % of the
-/// iteration instead of 16.0 %) and 3 s less of tensor communication is exposed, although 0.4 s more is
-/// computed again". Parts with less than a tenth of the difference are left out. "" where the second is not
-/// shorter.
-std::string because(const IterationParts& before, const IterationParts& after);
-
-/// A JSON object with a member for each part.
-nlohmann::ordered_json json_of(const IterationParts& parts);
 
 }  // namespace pipesim

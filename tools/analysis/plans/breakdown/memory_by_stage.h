@@ -1,9 +1,7 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "taskgraph/binding/bound_operator.h"
@@ -26,14 +24,5 @@ struct StageMemory {
 std::vector<StageMemory> memory_by_stage(const BoundStrategy& strategy,
                                          const std::optional<Pipeline>& pipeline,
                                          const std::vector<DeviceMemory>& peaks);
-
-/// A table with a row for each category that any of them holds, one for communicators and their number, one
-/// for what else frameworks take (MemoryOverhead), and a column for each; of more than eight only the first,
-/// the fullest and the last.
-std::string memory_table(const std::vector<StageMemory>& stages, const Topology& topology);
-
-/// An array of objects with stages, device, peak_bytes, communicators (their number), communicators_bytes,
-/// frameworks_bytes (what else they take), and at_peak_bytes, which has a member for each category.
-nlohmann::ordered_json json_of(const std::vector<StageMemory>& stages, const Topology& topology);
 
 }  // namespace pipesim

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -24,14 +23,5 @@ struct StepComparison {
 /// InputError when both have products of known sizes, and none of them in common: `the trace has no product
 /// of the model …`.
 StepComparison compare_steps(const StepWork& predicted, const StepWork& measured);
-
-std::string to_text(const StepComparison& comparison);
-nlohmann::ordered_json json_of(const StepComparison& comparison);
-
-/// Chrome trace events (JSON): one process with what the evaluator predicts of the device, one with the
-/// measured step, both from 0 on; and one that has the comparison's work, predicted above measured, the
-/// largest differences first.
-std::string trace_of_both(Evaluator& evaluator, DeviceId device, const MeasuredTrace& trace,
-                          const TracedStep& step, const StepComparison& comparison);
 
 }  // namespace pipesim

@@ -1,5 +1,3 @@
-#include "tools/analysis/plans/breakdown/exposed_communication.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,7 +7,9 @@
 #include "models/zoo/zoo.h"
 #include "tests/seeds.h"
 #include "tests/taskgraph/random_pipelines.h"
+#include "tools/analysis/plans/breakdown/exposed_communication.h"
 #include "tools/analysis/plans/task_names.h"
+#include "tools/render/plans/breakdown_text.h"
 #include "topologies/presets/presets.h"
 
 namespace pipesim {

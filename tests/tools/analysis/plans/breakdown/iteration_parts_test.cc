@@ -1,5 +1,3 @@
-#include "tools/analysis/plans/breakdown/iteration_parts.h"
-
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -8,7 +6,9 @@
 #include "search/recipes/expand_recipe.h"
 #include "tests/search/recipes/random_recipe.h"
 #include "tests/seeds.h"
+#include "tools/analysis/plans/breakdown/iteration_parts.h"
 #include "tools/analysis/plans/plan_report.h"
+#include "tools/render/plans/breakdown_text.h"
 #include "topologies/presets/presets.h"
 
 namespace pipesim {

@@ -1,4 +1,4 @@
-#include "tools/analysis/accuracy/errors_report.h"
+#include "tools/render/accuracy/errors_report_text.h"
 
 #include <fmt/format.h>
 
