@@ -1,5 +1,3 @@
-#include "tools/interop/deepspeed/deepspeed.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
@@ -8,9 +6,10 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/files.h"
-
 #include "tests/tools/interop/documented_settings.h"
 #include "tests/tools/interop/framework_case.h"
+#include "tools/interop/deepspeed/deepspeed.h"
+#include "tools/interop/frameworks.h"
 #include "tools/interop/megatron/megatron_model.h"
 #include "tools/interop/reading/read_run.h"
 

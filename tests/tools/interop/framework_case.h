@@ -1,7 +1,6 @@
 #pragma once
 
 #include <gtest/gtest.h>
-
 #include <algorithm>
 #include <array>
 #include <iterator>
@@ -13,6 +12,7 @@
 #include "tests/seeds.h"
 #include "tools/analysis/inputs/model_and_topology.h"
 #include "tools/interop/framework/framework.h"
+#include "tools/interop/frameworks.h"
 #include "topologies/presets/presets.h"
 
 namespace pipesim {

@@ -1,6 +1,4 @@
 // The set of recipes of each framework: what searches rank is what exports take.
-#include "tools/interop/framework/framework.h"
-
 #include <gmock/gmock.h>
 
 #include <limits>
@@ -14,8 +12,10 @@
 #include "tests/tools/interop/framework_case.h"
 #include "tools/analysis/inputs/recipe_run.h"
 #include "tools/cli/options/framework_options.h"
+#include "tools/interop/framework/framework.h"
 #include "tools/interop/framework/open_run.h"
 #include "tools/interop/framework/recipe_changes.h"
+#include "tools/interop/frameworks.h"
 
 namespace pipesim {
 namespace {

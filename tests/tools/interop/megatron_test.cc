@@ -1,5 +1,3 @@
-#include "tools/interop/megatron/megatron.h"
-
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -12,6 +10,10 @@
 #include "tests/seeds.h"
 #include "tests/tools/interop/documented_settings.h"
 #include "tests/tools/interop/framework_case.h"
+#include "tools/interop/frameworks.h"
+#include "tools/interop/megatron/megatron.h"
+#include "tools/interop/megatron/megatron_arguments.h"
+#include "tools/interop/megatron/megatron_files.h"
 #include "tools/interop/megatron/megatron_flags.h"
 #include "tools/interop/megatron/megatron_run.h"
 

@@ -1,5 +1,3 @@
-#include "tools/interop/torchtitan/torchtitan_run.h"
-
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,8 +9,11 @@
 #include "sim/base/files.h"
 #include "tests/refusal.h"
 #include "tests/tools/interop/framework_case.h"
+#include "tools/interop/frameworks.h"
 #include "tools/interop/torchtitan/torchtitan.h"
+#include "tools/interop/torchtitan/torchtitan_files.h"
 #include "tools/interop/torchtitan/torchtitan_model.h"
+#include "tools/interop/torchtitan/torchtitan_run.h"
 
 namespace pipesim {
 namespace {

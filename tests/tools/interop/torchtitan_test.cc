@@ -1,5 +1,3 @@
-#include "tools/interop/torchtitan/torchtitan.h"
-
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +7,11 @@
 
 #include "tests/tools/interop/documented_settings.h"
 #include "tests/tools/interop/framework_case.h"
+#include "tools/interop/frameworks.h"
+#include "tools/interop/torchtitan/torchtitan.h"
+#include "tools/interop/torchtitan/torchtitan_fields.h"
+#include "tools/interop/torchtitan/torchtitan_files.h"
+#include "tools/interop/torchtitan/torchtitan_schedule.h"
 
 namespace pipesim {
 namespace {

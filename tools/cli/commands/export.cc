@@ -24,6 +24,7 @@
 #include "tools/cli/options/shared_options.h"
 #include "tools/interop/framework/framework.h"
 #include "tools/interop/framework/open_run.h"
+#include "tools/interop/frameworks.h"
 #include "tools/interop/mlir/mlir.h"
 
 namespace pipesim {

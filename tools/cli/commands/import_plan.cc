@@ -25,6 +25,7 @@
 #include "tools/cli/searching/search_watch.h"
 #include "tools/interop/framework/open_run.h"
 #include "tools/interop/framework/recipe_changes.h"
+#include "tools/interop/frameworks.h"
 #include "tools/interop/reading/read_run.h"
 #include "tools/render/plans/breakdown_text.h"
 #include "tools/render/plans/plan_report_text.h"

@@ -10,6 +10,7 @@
 #include "tools/analysis/inputs/model_and_topology.h"
 #include "tools/analysis/inputs/recipe_run.h"
 #include "tools/interop/framework/open_run.h"
+#include "tools/interop/frameworks.h"
 
 namespace pipesim {
 namespace {

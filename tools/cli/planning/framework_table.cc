@@ -11,6 +11,7 @@
 #include "sim/base/deadline.h"
 #include "sim/base/errors.h"
 #include "tools/interop/framework/open_run.h"
+#include "tools/interop/frameworks.h"
 #include "tools/render/base/table.h"
 
 namespace pipesim {

@@ -97,9 +97,6 @@ struct Framework {
   [[nodiscard]] bool exports_model(const FrameworkPlan& plan) const;
   [[nodiscard]] bool runs_recipe(const FrameworkPlan& plan) const;
 };
-const std::vector<Framework>& frameworks();
-/// InputError with "did you mean" when there is none of this name.
-const Framework& framework_named(std::string_view name);
 
 /// Returns the framework's version of this name; InputError, which lists the versions, when there is none.
 const FrameworkVersion& version_named(const Framework& framework, std::string_view name);
@@ -121,8 +118,6 @@ RecipeRules rules_of(const Framework& framework, const FrameworkPlan& plan);
 /// Returns the model's text with the option `kept` set to what the framework keeps, where the model has this
 /// option and the text does not set it.
 std::string model_kept_by(const Framework& framework, const std::string& model);
-/// Returns the text of a plan's model, where `kept` of another framework is replaced by what this one keeps.
-std::string plan_model_kept_by(const Framework& framework, std::string model);
 
 /// Returns the nearest plan that the framework can express: refusals are amended one after the other, until
 /// there is none and the recipe is legal for the model. Nothing when there is no such plan.

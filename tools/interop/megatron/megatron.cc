@@ -7,6 +7,8 @@
 #include <optional>
 #include <utility>
 
+#include "tools/interop/megatron/megatron_arguments.h"
+#include "tools/interop/megatron/megatron_files.h"
 #include "tools/interop/megatron/megatron_model.h"
 
 // The arguments are those of megatron/training/arguments.py, of which
@@ -15,22 +17,14 @@
 namespace pipesim {
 namespace {
 
-constexpr const char* kMegatronArguments = "megatron.args";
-
-// The minor numbers of Megatron core with which arguments came, and that of its main branch.
-constexpr int kLayout = 13, kMegatronFsdp = 14, kMegatronMain = 20;
-
-bool is_in_groups(const Recipe& recipe) {
-  return schedule_kind(recipe.schedule_name()).name == "interleaved-groups";
-}
-
-bool shards_gradients(const Recipe& recipe) { return recipe.state_sharding.each_microbatch(); }
+// The minor number of Megatron core on its main branch.
+constexpr int kMegatronMain = 20;
 
 void refuse_megatron_schedule(const FrameworkPlan& plan, RuleCheck& check) {
   const Recipe& r = plan.recipe;
   if (r.pipeline == 1) return;
   const std::string schedule = r.schedule_name();
-  if (schedule != "1f1b" && schedule != "interleaved" && !is_in_groups(r))
+  if (schedule != "1f1b" && schedule != "interleaved" && !in_megatron_groups(r))
     check.refuse([&] {
       return Refusal{"schedule=" + schedule, "its pipelines run 1f1b, or interleaved where there is vpp",
                      amend_recipe([](Recipe& recipe) { recipe.schedule.clear(); })};
@@ -76,7 +70,7 @@ void refuse_megatron_context(const FrameworkPlan& plan, RuleCheck& check) {
 void refuse_megatron_sharding(const FrameworkPlan& plan, RuleCheck& check) {
   const Recipe& r = plan.recipe;
   const StateSharding& s = r.state_sharding;
-  if (shards_gradients(r) && r.pipeline > 1)
+  if (shards_megatron_gradients(r) && r.pipeline > 1)
     check.refuse([&] {
       return Refusal{fmt::format("zero{} with pp{}", static_cast<int>(s.kind), r.pipeline),
                      "its FSDP is documented with tp, cp and ep alone, and --use-distributed-optimizer is "
@@ -184,23 +178,10 @@ void refuse_megatron_model(const FrameworkPlan& plan, RuleCheck& check) {
     });
 }
 
-// Returns the layers of each rank for core 0.12, which needs equally many in all stages of a rank, and in all
-// ranks between the first and the last. Nothing otherwise.
-std::optional<std::vector<std::int64_t>> layers_of_ranks(const FrameworkPlan& plan) {
-  const auto ranks = static_cast<std::size_t>(plan.recipe.pipeline);
-  std::vector<std::int64_t> layers(plan.layers.begin(), plan.layers.begin() + plan.recipe.pipeline);
-  for (std::size_t stage = ranks; stage < plan.layers.size(); ++stage) {
-    if (plan.layers[stage] != layers[stage % ranks]) return std::nullopt;
-  }
-  for (std::size_t rank = 2; rank + 1 < ranks; ++rank) {
-    if (layers[rank] != layers[1]) return std::nullopt;
-  }
-  for (std::int64_t& of_rank : layers) of_rank *= plan.recipe.chunks;
-  return layers;
-}
-
 void refuse_megatron_stages(const FrameworkPlan& plan, RuleCheck& check) {
-  if (plan.recipe.pipeline == 1 || megatron_version(plan).number >= kLayout || layers_of_ranks(plan)) return;
+  if (plan.recipe.pipeline == 1 || megatron_version(plan).number >= kMegatronLayout ||
+      layers_of_megatron_ranks(plan))
+    return;
   check.refuse([&] {
     return Refusal{fmt::format("stages of {} layers", fmt::join(plan.layers, ", ")),
                    "stages of other layers than the first and the last rank's are for "
@@ -211,149 +192,12 @@ void refuse_megatron_stages(const FrameworkPlan& plan, RuleCheck& check) {
   });
 }
 
-// "Et*10|t*10|t*10L".
-std::string layout_of(const std::vector<std::int64_t>& layers) {
-  std::string layout = "E";
-  for (std::size_t stage = 0; stage < layers.size(); ++stage) {
-    if (stage > 0) layout += "|";
-    if (layers[stage] == 1) layout += "t";
-    if (layers[stage] > 1) layout += fmt::format("t*{}", layers[stage]);
-  }
-  return layout + "L";
-}
-
-void write_megatron_stages(const FrameworkPlan& plan, MegatronWriter& w) {
-  const Recipe& r = plan.recipe;
-  w.add("--pipeline-model-parallel-size", r.pipeline);
-  if (r.pipeline == 1) return;
-  const bool even = std::ranges::all_of(
-      plan.layers, [&](std::int64_t of_stage) { return of_stage == plan.layers.front(); });
-  if (!even && megatron_version(plan).number >= kLayout)
-    return w.add("--pipeline-model-parallel-layout", layout_of(plan.layers));
-  if (!even) {
-    const std::vector<std::int64_t> layers = layers_of_ranks(plan).value();
-    w.add("--decoder-first-pipeline-num-layers", layers.front());
-    w.add("--decoder-last-pipeline-num-layers", layers.back());
-  }
-  if (r.chunks > 1) w.add("--num-virtual-stages-per-pipeline-rank", r.chunks);
-}
-
-void write_megatron_parallelism(const FrameworkPlan& plan, MegatronWriter& w) {
-  const Recipe& r = plan.recipe;
-  w.add("--tensor-model-parallel-size", r.tensor);
-  if (r.sequence_parallel) w.flag("--sequence-parallel");
-  w.add("--context-parallel-size", r.context);
-  if (r.context > 1) {
-    const bool both = r.ulysses > 1 && r.ulysses < r.context;
-    w.add("--cp-comm-type", both ? "a2a+p2p" : r.ulysses > 1 ? "a2a" : r.ring ? "p2p" : "all_gather");
-    if (both) w.add("--hierarchical-context-parallel-sizes", r.ulysses, r.context / r.ulysses);
-  }
-  write_megatron_stages(plan, w);
-  if (r.pipeline > 1 && is_in_groups(r))
-    w.add("--microbatch-group-size-per-virtual-pipeline-stage", schedule_number(r.schedule_name()));
-  if (r.messages == StageMessages::Blocking && r.chunks > 1) w.flag("--no-overlap-p2p-communication");
-  if (plan.sizes.experts) {
-    w.add("--expert-model-parallel-size", r.expert);
-    w.add("--expert-tensor-parallel-size", r.expert_tensor_degree());
-  }
-  Recipe usual = r;
-  usual.order = kUsualOrder;
-  if (order_text(r) != order_text(usual)) w.flag("--use-tp-pp-dp-mapping");
-  if (r.tensor_overlap.value_or(false) && r.sequence_parallel) w.flag("--tp-comm-overlap");
-}
-
-void write_megatron_optimizer(const FrameworkPlan& plan, MegatronWriter& w) {
-  const Recipe& r = plan.recipe;
-  const StateSharding& s = r.state_sharding;
-  w.add("--optimizer", plan.optimizer == Optimizer::Adam ? "adam" : "sgd");
-  if (plan.optimizer == Optimizer::Sgd) w.add("--sgd-momentum", 0);
-  if (plan.optimizer == Optimizer::Momentum) w.add("--sgd-momentum", 0.9);
-  if (plan.sizes.type == DataType::BFloat16 && plan.gradient_type == DataType::BFloat16)
-    w.flag("--grad-reduce-in-bf16");
-  if (plan.sizes.type != DataType::Float32 && plan.gradient_type == DataType::Float32)
-    w.flag("--accumulate-allreduce-grads-in-fp32");
-  if (r.reduction == GradientReduction::Overlapped || (s.each_microbatch() && s.gathers_in_forward))
-    w.flag("--overlap-grad-reduce");
-  if (!s.any()) return;
-  w.flag("--use-distributed-optimizer");
-  if (s.gathers_in_forward) w.flag("--overlap-param-gather");
-  if (s.group > 0 && s.group < plan.copies())
-    w.add("--num-distributed-optimizer-instances", plan.copies() / s.group);
-  if (!shards_gradients(r)) return;
-  const bool renamed = megatron_version(plan).number >= kMegatronFsdp;
-  w.flag(renamed ? "--use-megatron-fsdp" : "--use-custom-fsdp");
-  w.add("--data-parallel-sharding-strategy",
-        s.kind == StateSharding::Kind::Weights ? "optim_grads_params" : "optim_grads");
-  w.flag("--no-gradient-accumulation-fusion");
-  if (renamed) w.add("--ckpt-format", "fsdp_dtensor");
-}
-
-void write_megatron_batch(const FrameworkPlan& plan, MegatronWriter& w) {
-  w.add("--micro-batch-size", plan.recipe.microbatch);
-  w.add("--global-batch-size", plan.samples);
-  if (plan.recipe.recompute == Recompute::Kind::Selective) {
-    w.add("--recompute-granularity", "selective");
-    w.add("--recompute-modules", "core_attn");
-  }
-  if (plan.recipe.recompute == Recompute::Kind::Full) {
-    w.add("--recompute-granularity", "full");
-    w.add("--recompute-method", plan.recipe.recomputed_layers ? "block" : "uniform");
-    w.add("--recompute-num-layers", plan.recipe.recomputed_layers.value_or(1));
-  }
-}
-
-std::string megatron_arguments_text(const FrameworkPlan& plan) {
-  std::string text;
-  for (const MegatronArgument& argument : megatron_arguments(plan))
-    text += fmt::format("{}{}{}\n", argument.flag, argument.values.empty() ? "" : " ",
-                        fmt::join(argument.values, " "));
-  return text;
-}
-
-// Megatron-LM says its version in a file of its own, so that no module must be loaded.
-std::string version_check(const FrameworkVersion& version) {
-  return fmt::format(
-      "found=$(sed -n 's/^M[AJINOR]* = //p' megatron/core/package_info.py 2>/dev/null | paste -sd .)\n"
-      "if [ \"$found\" != 0.{0} ] && [ -z \"$ANY_VERSION\" ]; then\n"
-      "  echo \"$0: found Megatron-LM core ${{found:-(none) in this folder}}, allowed: 0.{0}; pipesim export "
-      "--to "
-      "megatron:VERSION writes for others, ANY_VERSION=1 starts it all the same\" >&2\n"
-      "  exit 1\nfi\n",
-      version.number);
-}
-
-// FSDP refuses the setting that tensor and context parallelism ask for, wherever it comes from.
-const char* connections_text(const Recipe& r) {
-  if (shards_gradients(r)) return "unset CUDA_DEVICE_MAX_CONNECTIONS\n";
-  return r.tensor > 1 || r.context > 1 ? "export CUDA_DEVICE_MAX_CONNECTIONS=1\n" : "";
-}
-
-// The vocabulary is given without one token, since NullTokenizer adds one of its own.
-std::string megatron_launch(const FrameworkPlan& plan) {
-  const FrameworkVersion& version = megatron_version(plan);
-  return fmt::format(
-             "#!/bin/sh\n# {}\n# For {} ({}). Start it in its folder, on each host. Data,\n# learning rate "
-             "and "
-             "checkpoints are yours: replace the last line's arguments, or add to them.\n"
-             "set -f\nhere=$(dirname \"$0\")\n",
-             plan.recipe.str(), version.title, version.source) +
-         version_check(version) + connections_text(plan.recipe) + torchrun_text(plan.hosts) +
-         fmt::format(
-             " \\\n  pretrain_gpt.py $(cat \"$here/{}\") \\\n  --mock-data --tokenizer-type "
-             "NullTokenizer --vocab-size {} --train-iters 20 --lr 1e-4 --log-interval 1 \"$@\"\n",
-             kMegatronArguments, plan.sizes.vocabulary - 1);
-}
-
 void check_megatron_recipe(const FrameworkPlan& plan, RuleCheck& check) {
   check.check(plan, {refuse_megatron_schedule, refuse_megatron_order, refuse_megatron_context,
                      refuse_megatron_sharding, refuse_megatron_overlap, refuse_megatron_messages,
                      refuse_megatron_experts, refuse_megatron_recompute, refuse_megatron_groups,
                      refuse_megatron_stages});
 }
-
-}  // namespace
-
-namespace {
 
 std::vector<FrameworkSetting> megatron_settings(const FrameworkPlan& plan) {
   std::vector<FrameworkSetting> settings;
@@ -402,22 +246,6 @@ const std::vector<FrameworkVersion>& megatron_versions() {
 
 const FrameworkVersion& megatron_version(const FrameworkPlan& plan) {
   return plan.version.name.empty() ? megatron_versions().back() : plan.version;
-}
-
-std::vector<MegatronArgument> megatron_arguments(const FrameworkPlan& plan) {
-  MegatronWriter writer;
-  write_megatron_model(plan, writer);
-  write_megatron_parallelism(plan, writer);
-  write_megatron_optimizer(plan, writer);
-  write_megatron_batch(plan, writer);
-  return std::move(writer).take();
-}
-
-std::vector<ExportedFile> megatron_files(const FrameworkPlan& plan) {
-  return {{kMegatronArguments, megatron_arguments_text(plan)},
-          {"launch.sh", megatron_launch(plan)},
-          {"hostfile", host_file(plan.hosts)},
-          {"ranks.csv", rank_table(plan.hosts, plan.recipe)}};
 }
 
 }  // namespace pipesim

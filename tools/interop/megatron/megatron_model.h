@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tools/interop/framework/framework.h"
-#include "tools/interop/megatron/megatron.h"
+#include "tools/interop/megatron/megatron_arguments.h"
 
 namespace pipesim {
 

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <numeric>
+#include <optional>
 #include <string_view>
 
 #include "search/recipes/recipe_model.h"
@@ -16,6 +16,7 @@
 #include "tools/interop/framework/decoder_sizes.h"
 #include "tools/interop/framework/stage_layers.h"
 #include "tools/interop/megatron/megatron_flags.h"
+#include "tools/interop/megatron/megatron_layout.h"
 #include "tools/interop/megatron/megatron_sizes.h"
 #include "tools/interop/shell/launch_devices.h"
 
@@ -326,52 +327,12 @@ class RunReader {
     take_stages(stages, file_.given("--pp-partition-method") ? "--pp-partition-method" : "--num-layers");
   }
 
-  // Returns the layers of each stage in a layout such as "E|(t|)*3,m|m||L".
   [[nodiscard]] std::vector<std::int64_t> stages_of(const std::string& layout) const {
-    std::string flat;
-    for (const char c : layout) {
-      if (c != ',') flat += c;
-    }
-    flat = repeated(repeated(flat, true), false);
-    std::vector<std::int64_t> stages{0};
-    for (const char c : flat) {
-      if (c == '|') {
-        stages.push_back(0);
-      } else if (c == 't') {
-        ++stages.back();
-      } else if (c != 'E' && c != 'L' && !(c == 'm' && given("--mtp-num-layers"))) {
-        refuse_layout(layout);
-      }
-    }
-    const bool in_order = !flat.empty() && flat.front() == 'E' && flat.back() == 'L' &&
-                          std::ranges::count(flat, 'E') == 1 && std::ranges::count(flat, 'L') == 1;
-    if (!in_order || std::accumulate(stages.begin(), stages.end(), std::int64_t{0}) != sizes_.layers)
+    std::optional<std::vector<std::int64_t>> stages =
+        stages_of_megatron_layout(layout, given("--mtp-num-layers"));
+    if (!stages || std::accumulate(stages->begin(), stages->end(), std::int64_t{0}) != sizes_.layers)
       refuse_layout(layout);
-    return stages;
-  }
-  // Writes out repetitions such as (ab)*3, or such as a*3.
-  [[nodiscard]] std::string repeated(const std::string& text, bool groups) const {
-    std::string result;
-    for (std::size_t at = 0; at < text.size();) {
-      const std::size_t close = groups && text[at] == '(' ? text.find(')', at) : at;
-      if (close == std::string::npos) return text;
-      const bool group = groups && text[at] == '(';
-      const std::string unit = group ? text.substr(at + 1, close - at - 1) : text.substr(at, 1);
-      std::size_t next = close + 1, times = 1;
-      const bool counts = next + 1 < text.size() && text[next] == '*' && (group || !groups);
-      if (counts) {
-        const char* const end = text.data() + text.size();
-        const auto [stopped, error] = std::from_chars(text.data() + next + 1, end, times);
-        constexpr std::size_t kMost = 10'000;
-        if (error != std::errc() || times > kMost) return text;
-        next = static_cast<std::size_t>(stopped - text.data());
-      }
-      constexpr std::size_t kLongest = 1 << 20;
-      if (result.size() + times * unit.size() > kLongest) return text;
-      for (std::size_t i = 0; i < times; ++i) result += unit;
-      at = next;
-    }
-    return result;
+    return *std::move(stages);
   }
   [[noreturn]] void refuse_layout(const std::string& layout) const {
     file_.fail("--pipeline-model-parallel-layout",

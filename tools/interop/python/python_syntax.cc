@@ -317,31 +317,11 @@ class PythonParser {
     return result;
   }
 
-  // The sign that joins two values here, "" without one, and how firmly.
-  [[nodiscard]] std::pair<std::string, int> joining() const {
-    static constexpr std::array<std::array<std::string_view, 8>, 6> kLevels{
-        {{"or"},
-         {"and"},
-         {"in", "is", "==", "!=", "<", ">", "<=", ">="},
-         {"|", "&", "^", "<<", ">>"},
-         {"+", "-"},
-         {"*", "/", "//", "%", "@"}}};
-    if (is_word("not") && now(1).text == "in") return {"not in", 2};
-    if (now().kind != Token::Kind::Sign && now().kind != Token::Kind::Name) return {"", 0};
-    for (std::size_t level = 0; level < kLevels.size(); ++level) {
-      for (const std::string_view sign : kLevels[level]) {
-        if (!sign.empty() && now().text == sign) return {std::string(sign), static_cast<int>(level)};
-      }
-    }
-    if (is_sign("**")) return {"**", 6};
-    return {"", 0};
-  }
-
   PythonNode binary(int least) {
     if (++depth_ > kDeepest) throw NotUnderstood();
     PythonNode left = unary();
     while (true) {
-      auto [sign, level] = joining();
+      auto [sign, level] = joining_sign(now(), now(1));
       if (sign.empty() || level < least) break;
       at_ += sign == "not in" ? std::size_t{2} : std::size_t{1};
       if (sign == "is" && take_word("not")) sign = "is not";

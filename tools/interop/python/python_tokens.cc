@@ -168,4 +168,24 @@ std::vector<PythonToken> python_tokens(std::string_view text, const std::string&
   return PythonLexer(text, source).read();
 }
 
+std::pair<std::string, int> joining_sign(const PythonToken& token, const PythonToken& next) {
+  static constexpr std::array<std::array<std::string_view, 8>, 6> kLevels{
+      {{"or"},
+       {"and"},
+       {"in", "is", "==", "!=", "<", ">", "<=", ">="},
+       {"|", "&", "^", "<<", ">>"},
+       {"+", "-"},
+       {"*", "/", "//", "%", "@"}}};
+  using Kind = PythonToken::Kind;
+  if (token.kind == Kind::Name && token.text == "not" && next.text == "in") return {"not in", 2};
+  if (token.kind != Kind::Sign && token.kind != Kind::Name) return {"", 0};
+  for (std::size_t level = 0; level < kLevels.size(); ++level) {
+    for (const std::string_view sign : kLevels[level]) {
+      if (!sign.empty() && token.text == sign) return {std::string(sign), static_cast<int>(level)};
+    }
+  }
+  if (token.kind == Kind::Sign && token.text == "**") return {"**", 6};
+  return {"", 0};
+}
+
 }  // namespace pipesim

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "tools/interop/shell/shell_parser.h"
+#include "tools/interop/shell/shell_parts.h"
 
 namespace pipesim {
 namespace {

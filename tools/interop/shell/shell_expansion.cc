@@ -4,6 +4,7 @@
 #include <cctype>
 #include <charconv>
 
+#include "tools/interop/shell/shell_parts.h"
 #include "tools/interop/shell/shell_run.h"
 
 namespace pipesim {

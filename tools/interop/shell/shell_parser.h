@@ -54,13 +54,6 @@ using ShellList = std::vector<ShellNode>;
 /// `files` are the names for places.
 ShellList parse_shell(const ShellText& text, const std::vector<std::string>& files);
 
-/// Behind the end of what opens at `begin` with a quote, `$(`, `${`, `$((` or a backtick; npos if it stays
-/// open, or holds very many within each other (`depth`: so far).
-std::size_t end_of_shell_part(std::string_view text, std::size_t begin, int depth = 0);
-
-/// Length of the name of a variable that `text` begins with; 0: none.
-std::size_t shell_name_length(std::string_view text);
-
 /// The words of an array's parentheses, as written.
 std::vector<ShellText> shell_words(const ShellText& text, const std::vector<std::string>& files);
 

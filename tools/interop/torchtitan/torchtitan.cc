@@ -8,7 +8,10 @@
 #include <utility>
 
 #include "taskgraph/plan/pipeline.h"
+#include "tools/interop/torchtitan/torchtitan_fields.h"
+#include "tools/interop/torchtitan/torchtitan_files.h"
 #include "tools/interop/torchtitan/torchtitan_model.h"
+#include "tools/interop/torchtitan/torchtitan_schedule.h"
 
 // The fields are those of torchtitan/config/configs.py, and of config/job_config.py in 0.2, of which
 // tests/tools/interop/documented/torchtitan.txt lists names and values. How they place stages and take
@@ -19,11 +22,6 @@ namespace pipesim {
 namespace {
 
 constexpr std::string_view kTorchtitanTitle = "torchtitan";
-constexpr const char* kTorchtitanSchedule = "schedule.csv";
-
-// Schedules in a V.
-constexpr const char* kZeroBubbleV = "zb-v";
-constexpr const char* kDualPipeV = "dualpipe-v";
 
 void refuse_torchtitan_model(const FrameworkPlan& plan, RuleCheck& check) {
   if (plan.sizes.type == DataType::Float16)
@@ -44,27 +42,6 @@ void refuse_torchtitan_model(const FrameworkPlan& plan, RuleCheck& check) {
     });
 }
 
-bool splits_backward(const PipelineSchedule& schedule) {
-  return std::ranges::any_of(schedule, [](const std::vector<PipelineStep>& steps) {
-    return std::ranges::any_of(steps,
-                               [](const PipelineStep& step) { return step.kind == StepKind::BackwardInput; });
-  });
-}
-
-PipelineSchedule schedule_of_plan(const FrameworkPlan& plan) {
-  const Recipe& r = plan.recipe;
-  PipelineShape shape;
-  shape.devices = static_cast<std::int32_t>(r.pipeline);
-  shape.microbatches = static_cast<std::int32_t>(plan.microbatches());
-  shape.chunks = static_cast<std::int32_t>(r.chunks);
-  return make_schedule(r.schedule_name(), shape);
-}
-
-// PyTorch refuses compiled modules where the gradients of inputs and of weights are steps of their own.
-bool compiles(const FrameworkPlan& plan) {
-  return plan.recipe.pipeline == 1 || !splits_backward(schedule_of_plan(plan));
-}
-
 void refuse_torchtitan_schedule(const FrameworkPlan& plan, RuleCheck& check) {
   const Recipe& r = plan.recipe;
   if (r.pipeline == 1) return;
@@ -79,7 +56,7 @@ void refuse_torchtitan_schedule(const FrameworkPlan& plan, RuleCheck& check) {
       return Refusal{"schedule=" + r.schedule_name(),
                      "a stage is on one group of devices for all microbatches", change};
     });
-  if (r.tensor_overlap.value_or(false) && !compiles(plan))
+  if (r.tensor_overlap.value_or(false) && !torchtitan_compiles(plan))
     check.refuse([&] {
       return Refusal{"tp-overlap with schedule=" + r.schedule_name(),
                      "async tensor parallelism is for compiled modules, whose backward is one step",
@@ -255,207 +232,10 @@ void refuse_torchtitan_splits(const FrameworkPlan& plan, RuleCheck& check) {
     });
 }
 
-char torchtitan_letter(StepKind kind) {
-  switch (kind) {
-    case StepKind::Forward:
-      return 'F';
-    case StepKind::Backward:
-      return 'B';
-    case StepKind::BackwardInput:
-      return 'I';
-    case StepKind::BackwardWeight:
-      break;
-  }
-  return 'W';
-}
-
-std::vector<std::vector<std::string>> modules_of(const FrameworkPlan& plan) {
-  std::vector<std::vector<std::string>> parts(plan.layers.size());
-  std::int64_t layer = 0;
-  parts.front().emplace_back("tok_embeddings");
-  for (std::size_t stage = 0; stage < parts.size(); ++stage) {
-    for (std::int64_t i = 0; i < plan.layers[stage]; ++i)
-      parts[stage].push_back(fmt::format("layers.{}", layer++));
-  }
-  parts.back().emplace_back("norm");
-  parts.back().emplace_back(takes_toml(plan) ? "output" : "lm_head");
-  return parts;
-}
-
-// Writes a list of lists, with its lines indented by `indent` spaces.
-std::string modules_text(const FrameworkPlan& plan, std::size_t indent) {
-  const std::string before(indent, ' ');
-  std::string text = "[\n";
-  for (const auto& part : modules_of(plan)) {
-    text += before + "    [";
-    for (std::size_t i = 0; i < part.size(); ++i)
-      text += fmt::format("{}\"{}\"", i == 0 ? "" : ", ", part[i]);
-    text += "],\n";
-  }
-  return text + before + "]";
-}
-
-// The module and the function of the configuration that the plan's settings are put on.
-std::pair<std::string, std::string> base_of_plan(const FrameworkPlan& plan) {
-  const std::size_t colon = plan.base.find(':');
-  if (!plan.base.empty()) return {plan.base.substr(0, colon), plan.base.substr(colon + 1)};
-  const TorchtitanFlavor& model = *torchtitan_model(plan);
-  return {fmt::format("torchtitan.models.{}.config_registry", model.module), std::string(model.function)};
-}
-
-constexpr const char* kPlacedInV =
-    "# Stages lie in a V because of the schedule's name. Their steps are these.\n";
-
-// The program reports in one line a module or field that the installed version does not have.
-std::string torchtitan_opening(const FrameworkPlan& plan) {
-  const auto [module, function] = base_of_plan(plan);
-  const FrameworkVersion& version = torchtitan_version(plan);
-  std::string own;
-  if (plan.base.empty()) {
-    own = "    from torchtitan.models.common import RMSNorm\n";
-    if (const TorchtitanFlavor& model = *torchtitan_model(plan); !model.assets.empty())
-      own += fmt::format("    from torchtitan.models.{} import model_registry\n", model.module);
-  }
-  return fmt::format(
-      "# {0}\n# For {1} ({2}).\n\nfrom {7}pathlib import Path\n\nALLOWED = (\n    \"allowed: {1} ({2}); \"\n"
-      "    \"pipesim export --to torchtitan:VERSION writes for others\"\n)\n\ntry:\n    from "
-      "torchtitan.distributed.activation_checkpoint import FullAC\n{3}    from {4} import {5}\nexcept "
-      "ImportError "
-      "as error:\n    raise SystemExit(f\"{6}.py: found a torchtitan for which {{error}}, "
-      "{{ALLOWED}}\")\n\n\n"
-      "def put(config, path, value):\n    *owners, name = path.split(\".\")\n    for owner in owners:\n      "
-      "  "
-      "config = getattr(config, owner, None)\n    if not hasattr(config, name):\n        raise "
-      "SystemExit(f\"{6}.py: found a torchtitan without {{path}}, {{ALLOWED}}\")\n    setattr(config, name, "
-      "value)\n\n\n",
-      plan.recipe.str(), version.title, version.source, own, module, function, kTorchtitanConfig,
-      plan.base.empty() ? "dataclasses import replace\nfrom " : "");
-}
-
-std::string torchtitan_config(const FrameworkPlan& plan, const std::vector<TorchtitanField>& fields) {
-  std::string text = torchtitan_opening(plan) + fmt::format("def {}():\n    config = {}()\n",
-                                                            kTorchtitanConfig, base_of_plan(plan).second);
-  if (plan.base.empty()) text += torchtitan_definition(plan);
-  for (const TorchtitanField& field : fields) {
-    const bool steps = field.path.ends_with("schedule_csv");
-    if (plan.recipe.in_v() && steps) text += std::string("    ") + kPlacedInV;
-    // The schedule stands beside this file, wherever that is.
-    const std::string value = steps ? fmt::format("str(Path(__file__).with_name(\"{}\"))", field.value)
-                              : field.quoted ? fmt::format("\"{}\"", field.value)
-                                             : field.value;
-    text += fmt::format("    put(config, \"{}\", {})\n", field.path, value);
-  }
-  if (plan.recipe.pipeline > 1)
-    text += fmt::format("    put(config, \"parallelism.module_fqns_per_model_part\", {})\n",
-                        modules_text(plan, 4));
-  return text + "    return config\n";
-}
-
-// Sections of TOML, each with its fields.
-std::string torchtitan_toml(const FrameworkPlan& plan, const std::vector<TorchtitanField>& fields) {
-  const FrameworkVersion& version = torchtitan_version(plan);
-  std::string text = fmt::format(
-      "# {}\n# For {} ({}).\n\n[experimental]\ncustom_import = \"{}\"\n\n[model]\nname = \"{}\"\nflavor = "
-      "\"plan\"\n",
-      plan.recipe.str(), version.title, version.source, kTorchtitanConfig, kTorchtitanConfig);
-  std::string section;
-  for (const TorchtitanField& field : fields) {
-    const std::size_t dot = field.path.find('.');
-    if (field.path.substr(0, dot) != section) {
-      if (section == "parallelism" && plan.recipe.pipeline > 1)
-        text += "module_fqns_per_model_part = " + modules_text(plan, 0) + "\n";
-      section = field.path.substr(0, dot);
-      text += fmt::format("\n[{}]\n", section);
-    }
-    // The launch line says where the schedule is.
-    if (field.path.ends_with("schedule_csv")) continue;
-    std::string value = field.quoted ? fmt::format("\"{}\"", field.value) : field.value;
-    if (value == "True" || value == "False") value.front() = value == "True" ? 't' : 'f';
-    text += fmt::format("{} = {}\n", field.path.substr(dot + 1), value);
-  }
-  return text;
-}
-
-// Returns "--compile.no-enable", since options of truth values take no value.
-std::string negated_option(const std::string& path) {
-  const std::size_t name = path.rfind('.') + 1;
-  std::string option = path.substr(0, name) + "no-" + path.substr(name);
-  std::ranges::replace(option.begin() + static_cast<std::ptrdiff_t>(name), option.end(), '_', '-');
-  return option;
-}
-
-// Returns "model loss" of ["model", "loss"].
-std::string separate_words(std::string list) {
-  std::erase_if(list, [](char c) { return c == '[' || c == ']' || c == '"' || c == ','; });
-  return list;
-}
-
-std::string overrides_text(const std::vector<TorchtitanField>& fields) {
-  std::string text;
-  for (const TorchtitanField& field : fields) {
-    if (field.path == "activation_checkpoint") {  // a choice of classes
-      text += fmt::format("activation_checkpoint:{}\n", field.value == "None" ? "none" : "full");
-    } else if (field.value == "True") {
-      text += fmt::format("--{}\n", field.path);
-    } else if (field.value == "False") {
-      text += fmt::format("--{}\n", negated_option(field.path));
-    } else if (field.value.starts_with('[')) {
-      text += fmt::format("--{} {}\n", field.path, separate_words(field.value));
-    } else {
-      text += fmt::format("--{} {}\n", field.path, field.value);
-    }
-  }
-  return text;
-}
-
-std::string torchtitan_launch(const FrameworkPlan& plan) {
-  const FrameworkVersion& version = torchtitan_version(plan);
-  return fmt::format(
-      "#!/bin/sh\n# {}\n# For {} ({}). Start it in its folder, on each host. Data, learning rate and\n# "
-      "checkpoints are those of the configuration that {}.py begins with; overrides go behind this script's "
-      "name.\nhere=$(cd \"$(dirname \"$0\")\" && pwd)\nexport "
-      "PYTHONPATH=\"$here${{PYTHONPATH:+:$PYTHONPATH}}\"\n{} \\\n  -m torchtitan.train --module {} --config "
-      "{} \"$@\"\n",
-      plan.recipe.str(), version.title, version.source, kTorchtitanConfig, torchrun_text(plan.hosts),
-      kTorchtitanConfig, kTorchtitanConfig);
-}
-
-// The script looks for job_config.py, which later versions do not have; nor do they read TOML files.
-std::string toml_launch(const FrameworkPlan& plan) {
-  const FrameworkVersion& version = torchtitan_version(plan);
-  const bool steps = plan.recipe.pipeline > 1 && plan.recipe.schedule != kDualPipeV;
-  return fmt::format(
-      "#!/bin/sh\n# {0}\n# For {1} ({2}). Start it in its folder, on each host. Data, learning rate and "
-      "checkpoints are yours:\n# overrides go behind this script's name.\nif [ ! -f "
-      "torchtitan/config/job_config.py ]; then\n  echo \"$0: found no torchtitan/config/job_config.py in "
-      "this "
-      "folder, allowed: that of {1} ({2}); pipesim export --to torchtitan:VERSION writes for others\" >&2\n  "
-      "exit "
-      "1\nfi\nhere=$(cd \"$(dirname \"$0\")\" && pwd)\nexport "
-      "PYTHONPATH=\"$here${{PYTHONPATH:+:$PYTHONPATH}}\"\n{3} \\\n  -m torchtitan.train --job.config_file "
-      "\"$here/{4}.toml\"{5} \"$@\"\n",
-      plan.recipe.str(), version.title, version.source, torchrun_text(plan.hosts), kTorchtitanConfig,
-      steps ? fmt::format(" \\\n  --parallelism.pipeline_parallel_schedule_csv \"$here/{}\"",
-                          kTorchtitanSchedule)
-            : "");
-}
-
-// Returns the schedule that places the stages. The steps are those of the CSV, except for DualPipeV: its own
-// steps are those of dualpipe-v, and steps of a CSV would run one after the other.
-const char* torchtitan_schedule_name(const Recipe& recipe) {
-  if (!recipe.in_v()) return "PipelineScheduleMulti";
-  return recipe.schedule == kDualPipeV ? "DualPipeV" : "ZBVZeroBubble";
-}
-bool takes_steps(const Recipe& recipe) { return recipe.pipeline > 1 && recipe.schedule != kDualPipeV; }
-
 void check_torchtitan_recipe(const FrameworkPlan& plan, RuleCheck& check) {
   check.check(plan, {refuse_torchtitan_schedule, refuse_torchtitan_order, refuse_torchtitan_sharding,
                      refuse_torchtitan_splits, refuse_torchtitan_version});
 }
-
-}  // namespace
-
-namespace {
 
 std::vector<FrameworkSetting> torchtitan_settings(const FrameworkPlan& plan) {
   std::vector<FrameworkSetting> settings;
@@ -463,16 +243,12 @@ std::vector<FrameworkSetting> torchtitan_settings(const FrameworkPlan& plan) {
   return settings;
 }
 
-}  // namespace
-
-namespace {
-
 std::vector<std::string> torchtitan_notes(const FrameworkPlan& plan) {
   std::vector<std::string> notes{
       chosen_by_code(fmt::format("init_deviation={}", plan.sizes.init_deviation), kTorchtitanTitle)};
   note_balance_loss(plan, kTorchtitanTitle, notes);
   note_float8(plan, kTorchtitanTitle, notes);
-  if (!compiles(plan))
+  if (!torchtitan_compiles(plan))
     notes.push_back(
         fmt::format("the plan's time is that of compiled kernels, which PyTorch refuses with schedule={}: "
                     "compile.enable is off",
@@ -500,131 +276,6 @@ Framework torchtitan_framework() {
           // torchtitan/models/utils.py counts 6 for each parameter beside embeddings and
           // 6·L·a·(D_qk + D_v)·s, a token. Parameters of norms are left out here.
           .flops = {.causal = FlopsCounting::CausalAttention::Full, .documents_apart = false}};
-}
-
-std::string torchtitan_schedule(const PipelineSchedule& schedule) {
-  std::string text;
-  for (const auto& steps : schedule) {
-    for (std::size_t i = 0; i < steps.size(); ++i)
-      text += fmt::format("{}{}{}{}", i == 0 ? "" : ",", steps[i].stage, torchtitan_letter(steps[i].kind),
-                          steps[i].microbatch);
-    text += "\n";
-  }
-  return text;
-}
-
-namespace {
-
-// Collects fields.
-class FieldWriter {
- public:
-  void number(const char* path, std::int64_t value) {
-    fields_.push_back({path, fmt::format("{}", value), false});
-  }
-  void word(const char* path, std::string_view value) { fields_.push_back({path, std::string(value), true}); }
-  void truth(const char* path, bool value) { code(path, value ? "True" : "False"); }
-  void words(const char* path, std::initializer_list<std::string_view> values) {
-    fields_.push_back({path, fmt::format("[\"{}\"]", fmt::join(values, "\", \"")), false});
-  }
-  void code(const char* path, const char* value) { fields_.push_back({path, value, false}); }
-  std::vector<TorchtitanField> take() && { return std::move(fields_); }
-
- private:
-  std::vector<TorchtitanField> fields_;
-};
-
-void write_torchtitan_pipeline(const FrameworkPlan& plan, FieldWriter& w) {
-  const Recipe& r = plan.recipe;
-  w.number("parallelism.pipeline_parallel_degree", r.pipeline);
-  if (r.pipeline == 1) return;
-  w.word("parallelism.pipeline_parallel_schedule", torchtitan_schedule_name(r));
-  if (takes_steps(r)) w.word("parallelism.pipeline_parallel_schedule_csv", kTorchtitanSchedule);
-  if (!takes_toml(plan)) return w.number("parallelism.num_pp_microbatches", plan.microbatches());
-  if (r.schedule == kDualPipeV) w.truth("parallelism.pipeline_parallel_expert_parallel_overlap", true);
-  w.number("parallelism.pipeline_parallel_microbatch_size", r.microbatch);
-}
-
-void write_torchtitan_parallelism(const FrameworkPlan& plan, FieldWriter& w) {
-  const Recipe& r = plan.recipe;
-  const StateSharding& s = r.state_sharding;
-  const std::int64_t sharded =
-      !s.any() ? 1 : (s.group > 0 ? static_cast<std::int64_t>(s.group) : plan.copies()) / r.context;
-  w.number("parallelism.data_parallel_replicate_degree", r.data / sharded);
-  w.number("parallelism.data_parallel_shard_degree", sharded);
-  if (s.any()) w.word("parallelism.fsdp_reshard_after_forward", s.keep_gathered ? "never" : "always");
-  w.number("parallelism.tensor_parallel_degree", r.tensor);
-  if (!takes_toml(plan))
-    w.truth("parallelism.enable_sequence_parallel", r.sequence_parallel || r.tensor == 1);
-  if (takes_toml(plan)) w.truth("parallelism.enable_async_tensor_parallel", r.tensor_overlap.value_or(false));
-  w.number("parallelism.context_parallel_degree", r.context);
-  if (takes_toml(plan) && r.context > 1)
-    w.word("parallelism.context_parallel_rotate_method", r.ring ? "alltoall" : "allgather");
-  w.number("parallelism.expert_parallel_degree", r.expert);
-  write_torchtitan_pipeline(plan, w);
-}
-
-// With a pipeline, a device's batch is that of all its microbatches in 0.2, and of one on the main branch;
-// without a pipeline, gradients accumulate.
-void write_torchtitan_batch(const FrameworkPlan& plan, FieldWriter& w) {
-  const Recipe& r = plan.recipe;
-  const std::int64_t sequence = plan.sizes.sequence;
-  if (takes_toml(plan)) {
-    w.number("training.local_batch_size", r.pipeline > 1 ? r.microbatch * plan.microbatches() : r.microbatch);
-    w.number("training.global_batch_size", plan.samples);
-    w.number("training.seq_len", sequence);
-  } else {
-    w.number("training.num_tokens_per_microbatch_per_dp_rank", r.microbatch * sequence);
-    w.number("training.num_tokens_per_train_step", plan.samples * sequence);
-    w.number("training.max_context_length", sequence);
-    // CUDA graphs are on by default, and refused with pipelines and with the usual exchange of experts'
-    // tokens.
-    w.truth("training.disable_cuda_graphs", r.pipeline > 1 || r.expert > 1);
-  }
-  w.word("training.mixed_precision_param", name_of(plan.sizes.type));
-  w.word("training.mixed_precision_reduce", "float32");
-}
-
-// Plans are rated with compiled kernels. Async tensor parallelism is the compiler's, too.
-void write_torchtitan_compile(const FrameworkPlan& plan, FieldWriter& w) {
-  if (!takes_toml(plan))
-    w.truth("compile.enable_async_tensor_parallel",
-            compiles(plan) && plan.recipe.tensor_overlap.value_or(false));
-  w.truth("compile.enable", compiles(plan));
-  if (compiles(plan)) w.words("compile.components", {"model", "loss"});
-}
-
-}  // namespace
-
-std::vector<TorchtitanField> torchtitan_fields(const FrameworkPlan& plan) {
-  FieldWriter w;
-  write_torchtitan_parallelism(plan, w);
-  write_torchtitan_batch(plan, w);
-  const bool full = plan.recipe.recompute == Recompute::Kind::Full;
-  if (takes_toml(plan)) {
-    w.word("activation_checkpoint.mode", full ? "full" : "none");
-  } else {
-    w.code("activation_checkpoint", full ? "FullAC.Config()" : "None");
-  }
-  write_torchtitan_compile(plan, w);
-  return std::move(w).take();
-}
-
-std::vector<ExportedFile> torchtitan_files(const FrameworkPlan& plan) {
-  const std::vector<TorchtitanField> fields = torchtitan_fields(plan);
-  std::vector<ExportedFile> files;
-  if (takes_toml(plan)) {
-    files.push_back({fmt::format("{}.toml", kTorchtitanConfig), torchtitan_toml(plan, fields)});
-    files.push_back({fmt::format("{}.py", kTorchtitanConfig), torchtitan_module(plan)});
-  } else {
-    files.push_back({fmt::format("{}.py", kTorchtitanConfig), torchtitan_config(plan, fields)});
-    files.push_back({"overrides.txt", overrides_text(fields)});
-  }
-  if (takes_steps(plan.recipe))
-    files.push_back({kTorchtitanSchedule, torchtitan_schedule(schedule_of_plan(plan))});
-  files.push_back({"launch.sh", takes_toml(plan) ? toml_launch(plan) : torchtitan_launch(plan)});
-  files.push_back({"hostfile", host_file(plan.hosts)});
-  files.push_back({"ranks.csv", rank_table(plan.hosts, plan.recipe)});
-  return files;
 }
 
 }  // namespace pipesim

@@ -12,6 +12,7 @@
 #include "tools/interop/framework/stage_layers.h"
 #include "tools/interop/torchtitan/known_models.h"
 #include "tools/interop/torchtitan/torchtitan.h"
+#include "tools/interop/torchtitan/torchtitan_schedule.h"
 #include "tools/interop/torchtitan/torchtitan_settings.h"
 
 namespace pipesim {

@@ -1,9 +1,9 @@
-#include "tools/cli/planning/framework_table.h"
-
 #include <gmock/gmock.h>
 
 #include "models/zoo/zoo.h"
+#include "tools/cli/planning/framework_table.h"
 #include "tools/interop/framework/framework.h"
+#include "tools/interop/frameworks.h"
 #include "topologies/presets/presets.h"
 
 namespace pipesim {

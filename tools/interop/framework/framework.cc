@@ -9,9 +9,6 @@
 #include "sim/base/errors.h"
 #include "sim/base/suggest.h"
 #include "tools/analysis/inputs/model_and_topology.h"
-#include "tools/interop/deepspeed/deepspeed.h"
-#include "tools/interop/megatron/megatron.h"
-#include "tools/interop/torchtitan/torchtitan.h"
 
 namespace pipesim {
 namespace {
@@ -63,21 +60,6 @@ bool Framework::runs_recipe(const FrameworkPlan& plan) const {
   RuleCheck check = RuleCheck::quiet();
   check_recipe(plan, check);
   return check.passed();
-}
-
-const std::vector<Framework>& frameworks() {
-  static const std::vector<Framework> all{megatron_framework(), torchtitan_framework(),
-                                          deepspeed_framework()};
-  return all;
-}
-
-const Framework& framework_named(std::string_view name) {
-  const auto found = std::ranges::find(frameworks(), name, &Framework::name);
-  if (found != frameworks().end()) return *found;
-  std::vector<std::string> names;
-  for (const Framework& framework : frameworks()) names.emplace_back(framework.name);
-  throw InputError(fmt::format("unknown framework \"{}\"{}, allowed: {}", name, did_you_mean(name, names),
-                               list_names(names)));
 }
 
 std::string version_names(const Framework& framework) {
@@ -139,17 +121,6 @@ std::string model_kept_by(const Framework& framework, const std::string& model) 
   const auto option = std::ranges::find(named->options, "kept", &ZooOption::key);
   return option == named->options.end() ? model
                                         : with_settings(model, {fmt::format("kept={}", framework.kept)});
-}
-
-std::string plan_model_kept_by(const Framework& framework, std::string model) {
-  const std::string key = "kept=";
-  const std::size_t at = model.find(key);
-  if (at == std::string::npos) return model;
-  const std::size_t from = at + key.size(), end = std::min(model.find(',', from), model.size());
-  const std::string value = model.substr(from, end - from);
-  if (std::ranges::find(frameworks(), value, &Framework::kept) != frameworks().end())
-    model.replace(from, end - from, framework.kept);
-  return model;
 }
 
 std::optional<FrameworkPlan> nearest_expressible(const Framework& framework, const FrameworkPlan& plan,
