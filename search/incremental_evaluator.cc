@@ -30,7 +30,7 @@ Evaluation IncrementalEvaluator::start(const BoundStrategy& strategy) {
 
 Evaluation IncrementalEvaluator::evaluate(const BoundStrategy& strategy) {
   const tbb::spin_mutex::scoped_lock lock(full_.mutex());
-  return full_.score(strategy);
+  return full_.evaluate(strategy);
 }
 
 void IncrementalEvaluator::build(const BoundStrategy& strategy) {

@@ -58,7 +58,7 @@ std::vector<AdditiveStart> additive_starts(const ConfigSpace& space, const MoveU
   const auto devices = static_cast<std::int64_t>(evaluator.topology().num_devices());
   const std::int64_t plans = kMostPlans * 64 / std::max<std::int64_t>(64, devices);
   const BoundStrategy from = bind(first);
-  std::vector<AdditiveStart> found{{first, evaluator.score(from)}};
+  std::vector<AdditiveStart> found{{first, evaluator.evaluate(from)}};
   const auto key = [](const AdditiveStart& s) {
     return std::tuple(s.evaluation.overflow, s.evaluation.time);
   };
@@ -93,7 +93,7 @@ std::vector<AdditiveStart> additive_starts(const ConfigSpace& space, const MoveU
         const bool hopeless = !loads.change(changes, limit);
         loads.undo();
         if (hopeless) continue;
-        const Evaluation evaluation = evaluator.score(strategy);
+        const Evaluation evaluation = evaluator.evaluate(strategy);
         found.push_back({std::move(configs), evaluation});
       }
     }

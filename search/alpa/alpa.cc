@@ -56,12 +56,13 @@ class AlpaPlanner {
       return std::nullopt;
     Evaluator evaluator(graph_, costs_, plan_);
     const BoundStrategy bound = evaluator.contents().bind(strategy);
-    evaluator.evaluate_labelled(bound);
-    LayerCosts found = times(evaluator);
+    const Evaluated evaluated = evaluator.evaluate(bound, {.extent = Extent::All, .part = Labels::Make});
+    const SimulatedPart& part = *evaluated.part;
+    LayerCosts found = times(part);
     found.devices = devices;
     found.tensor = tensor;
     add_memory(evaluator.contents(), bound, found);
-    add_gathered(evaluator.expanded(), found);
+    add_gathered(part.expanded(), found);
     return found;
   }
 
@@ -85,13 +86,13 @@ class AlpaPlanner {
  private:
   [[nodiscard]] const Topology& topology() const { return costs_.topology(); }
 
-  [[nodiscard]] LayerCosts times(const Evaluator& evaluator) const {
+  [[nodiscard]] LayerCosts times(const SimulatedPart& part) const {
     LayerCosts found;
     found.forward_until.assign(clusters_ + 1, 0);
     found.backward_from.assign(clusters_ + 1, 0);
     for (LayerCosts::Loads* loads : {&found.synchronising, &found.in_microbatch})
       loads->assign(clusters_ + 1, std::vector<Nanoseconds>(topology().num_lanes(), 0));
-    const std::vector<TaskLabel>& labels = evaluator.task_graph().labels;
+    const std::vector<TaskLabel>& labels = part.labels();
     for (std::size_t t = 0; t < labels.size(); ++t) {
       const TaskKind kind = labels[t].kind;
       if (kind == TaskKind::GradientSync || kind == TaskKind::WeightGather) {
@@ -101,13 +102,12 @@ class AlpaPlanner {
             kind == TaskKind::WeightGather ? sharding.gathers_to_use() : sharding.each_microbatch();
         auto& lanes = (each ? found.in_microbatch
                             : found.synchronising)[static_cast<std::size_t>(cluster_of_[owner.index()]) + 1];
-        for (const LaneUse& use : evaluator.task_graph().dag.lanes(TaskId(t)))
-          lanes[use.lane.index()] += use.hold;
+        for (const LaneUse& use : part.dag().lanes(TaskId(t))) lanes[use.lane.index()] += use.hold;
       }
       if (kind != TaskKind::Forward && kind != TaskKind::BackwardInput && kind != TaskKind::BackwardWeight)
         continue;
       const auto cluster = static_cast<std::size_t>(cluster_of_[labels[t].op.index()]);
-      const Nanoseconds end = evaluator.timeline().end[t];
+      const Nanoseconds end = part.timeline().end[t];
       Nanoseconds& until =
           kind == TaskKind::Forward ? found.forward_until[cluster + 1] : found.backward_from[cluster];
       until = std::max(until, end);

@@ -40,12 +40,12 @@ Baseline score(const NamedBaseline& baseline, Evaluator& evaluator) {
     if (baseline.name != "single-device")
       result.idle = idle_devices(strategy, evaluator.graph(), evaluator.topology());
     const BoundStrategy bound = evaluator.contents().bind(strategy);
-    std::vector<DeviceMemory> peaks;
-    const Evaluation evaluation = evaluator.score(bound, peaks);
-    result.scored = ScoredStrategy{std::move(strategy), evaluation};
-    if (!evaluation.feasible()) {
-      result.infeasible = memory_shortage(peaks, evaluator.topology()).value_or("does not fit into memory");
-      result.shortage = largest_shortage(peaks, evaluator.topology());
+    const Evaluated found = evaluator.evaluate(bound, {.peaks = true});
+    result.scored = ScoredStrategy{std::move(strategy), *found.cost};
+    if (!found.cost->feasible()) {
+      result.infeasible =
+          memory_shortage(found.peaks, evaluator.topology()).value_or("does not fit into memory");
+      result.shortage = largest_shortage(found.peaks, evaluator.topology());
     }
   } catch (const OutOfTime&) {
     result.infeasible = kNotScored;

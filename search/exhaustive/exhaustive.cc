@@ -167,7 +167,7 @@ class Tree {
   }
 
   void evaluate() {
-    const Evaluation e = evaluator_.evaluate(strategy_);
+    const Evaluation e = *evaluator_.evaluate(strategy_, {.extent = Extent::All}).cost;
     meter_.count();
     if (!e.feasible() || e.time >= limit_) return;
     Strategy strategy;

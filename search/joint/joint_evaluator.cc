@@ -89,24 +89,24 @@ JointScore JointEvaluator::score(const JointPlan& plan, const Hopeless& hopeless
   const Strategy made = strategy(plan);
   PlanOptions now = options(plan);
   if (illegal(*model, made, now, topology())) return {};
-  Evaluator& evaluator = evaluator_of(plan, *model);
-  evaluator.set_pipeline(std::move(now.pipeline), std::move(now.recompute));
+  Evaluator evaluator = evaluator_of(plan, *model).with(std::move(now.pipeline), std::move(now.recompute));
   const PlanContents& contents = evaluator.contents();
   const BoundStrategy bound = contents.bind(made);
   if (hopeless) {
     // Simulating more takes seconds and gigabytes: a plan in which no device stands for others, on hundreds.
     constexpr std::size_t kMostTasks = 300'000;
-    const auto microbatches = static_cast<std::size_t>(plan.microbatches);
-    const bool many = tasks_of_passes(bound) * microbatches > kMostTasks;
-    if (many && evaluator.folded_tasks(bound) * microbatches > kMostTasks) return {};
+    const bool many = evaluator.tasks_to_simulate(bound, Extent::All) > kMostTasks;
+    if (many && evaluator.tasks_to_simulate(bound, Extent::Proving) > kMostTasks) return {};
     Evaluation least{bound_.of_loads(contents, bound), permanent_overflow(contents, bound)};
     if (hopeless(least)) return {JointScore::Known::AtLeast, least};
-    // The bound by chains looks at all devices, which score() need not.
-    if (plan.microbatches > 1 && !many)
-      least.time = std::max(least.time, bound_.of_chains(evaluator.expand_unordered(bound)));
+    // The bound by chains looks at all devices, which evaluate() need not.
+    if (plan.microbatches > 1 && !many) {
+      const Evaluated tasks = evaluator.evaluate(bound, {.extent = Extent::None, .part = Labels::Leave});
+      least.time = std::max(least.time, bound_.of_chains(tasks.part->expanded()));
+    }
     if (hopeless(least)) return {JointScore::Known::AtLeast, least};
   }
-  return {JointScore::Known::Exactly, evaluator.score(bound)};
+  return {JointScore::Known::Exactly, evaluator.evaluate(bound)};
 }
 
 }  // namespace pipesim

@@ -142,7 +142,7 @@ class Tempering : Annealer {
     std::vector<Evaluation> scored;
     for (const SearchStart& start : starts)
       scored.push_back(start.evaluation ? *start.evaluation
-                                        : memories_.front()->evaluator.score(start.strategy));
+                                        : memories_.front()->evaluator.evaluate(start.strategy));
     const auto best = std::ranges::min_element(
         scored, {}, [](const Evaluation& e) { return std::tuple(e.overflow, e.time); });
     state_.cost = Cost::with_price_of(best->time, memories_.front()->evaluator.topology().usable_memory());

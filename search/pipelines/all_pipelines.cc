@@ -281,10 +281,10 @@ class PipelineTrials {
         continue;
       }
       if (stopped_) return false;
-      evaluator_.set_pipeline(std::move(now.pipeline), std::move(now.recompute));
       constexpr Bytes kMostBytes(500'000'000);
       evaluator_.forget(kMostBytes);
-      const Evaluation evaluation = evaluator_.score(made.strategy);
+      const Evaluation evaluation =
+          evaluator_.with(std::move(now.pipeline), std::move(now.recompute)).evaluate(made.strategy);
       if (outcome_.simulated++ == 0 || evaluation.overflow < outcome_.least_overflow)
         outcome_.least_overflow = evaluation.overflow;
       outcome_.estimated += evaluation.proven ? 0 : 1;

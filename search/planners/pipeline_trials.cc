@@ -48,8 +48,9 @@ std::vector<PipelineTrial> try_pipelines(
     }
     constexpr Bytes kMostRemembered(500'000'000);
     evaluator.forget(kMostRemembered);
-    evaluator.set_pipeline(std::move(piped.pipeline), std::move(piped.recompute));
-    trials.push_back({demand, evaluator.score(made.strategy), devices_used(made.strategy, costs.topology())});
+    const Evaluation evaluation =
+        evaluator.with(std::move(piped.pipeline), std::move(piped.recompute)).evaluate(made.strategy);
+    trials.push_back({demand, evaluation, devices_used(made.strategy, costs.topology())});
     if (tried) tried(trials.back());
   };
   const std::vector<PipelineDemand> all = demands(devices, schedules);

@@ -38,8 +38,7 @@ void choose_schedule(const PlanRequest& request, PlannedPipeline& planned) {
         evaluator.emplace(planned.graph, request.costs, planned.options);
         bound = evaluator->contents().bind(planned.strategy);
       }
-      evaluator->set_pipeline(planned.options.pipeline, planned.options.recompute);
-      evaluation = evaluator->score(bound);
+      evaluation = evaluator->with(planned.options.pipeline, planned.options.recompute).evaluate(bound);
     } catch (const OutOfTime&) {
       tried.emplace_back().schedule = schedule;
       if (!best) chosen = schedule;

@@ -66,9 +66,7 @@ bool is_faster(const PlannedPipeline& a, const PlannedPipeline& b) {
 
 Bytes shortage_of(const PlanRequest& request, const PlannedPipeline& planned) {
   Evaluator evaluator(planned.graph, request.costs, planned.options);
-  std::vector<DeviceMemory> peaks;
-  evaluator.score(evaluator.contents().bind(planned.strategy), peaks);
-  return largest_shortage(peaks, request.topology());
+  return largest_shortage(evaluator.evaluate(planned.strategy, {.peaks = true}).peaks, request.topology());
 }
 
 // Nothing where no schedule suits splits that differ from stage to stage.

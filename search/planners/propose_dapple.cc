@@ -258,9 +258,10 @@ class CopiedModels {
         evaluators_.try_emplace(plan.copies, of(plan.copies).graph, request_.costs, planned.options);
     constexpr Bytes kMostBound(500'000'000);
     at->second.forget(kMostBound);
-    at->second.set_pipeline(std::move(planned.options.pipeline), std::move(planned.options.recompute));
-    trials.push_back({plan, schedule, at->second.score(planned.strategy),
-                      devices_used(planned.strategy, request_.topology())});
+    const Evaluation evaluation =
+        at->second.with(std::move(planned.options.pipeline), std::move(planned.options.recompute))
+            .evaluate(planned.strategy);
+    trials.push_back({plan, schedule, evaluation, devices_used(planned.strategy, request_.topology())});
   }
   // Says why the first plan that was left out is illegal; of those left out, the score likes it most.
   [[nodiscard]] const std::string& refusal() const { return refusal_; }

@@ -44,12 +44,10 @@ PlannedPipeline propose_intra(const PlanRequest& request) {
     });
     if (!solution.found) break;
     Strategy strategy = costs.strategy(solution.answer);
-    Evaluator& evaluator = costs.evaluator();
-    std::vector<DeviceMemory> peaks;
-    const Evaluation evaluation = evaluator.score(evaluator.contents().bind(strategy), peaks);
-    if (!evaluation.feasible()) {
+    const Evaluated evaluated = costs.evaluator().evaluate(strategy, {.peaks = true});
+    if (!evaluated.cost->feasible()) {
       // Another choice may need fewer buffers, so what is left is at most halved.
-      const Bytes shortage = largest_shortage(peaks, request.topology());
+      const Bytes shortage = largest_shortage(evaluated.peaks, request.topology());
       limit = std::max(limit - shortage, Bytes((limit.value + costs.least_held().value) / 2));
       continue;
     }
@@ -58,7 +56,7 @@ PlannedPipeline propose_intra(const PlanRequest& request) {
     const double least = IntraCosts::seconds_of(solution.cost) * request.microbatches();
     planned.objective = {"s", least, pretty(Seconds(least)) + " an iteration"};
     planned.note = certificate_of(solution, request.microbatches(), limit < costs.usable());
-    planned.scored = evaluation;
+    planned.scored = evaluated.cost;
     return planned;
   }
   request.status("");

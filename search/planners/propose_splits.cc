@@ -81,10 +81,9 @@ class SplitsRequest {
 
   [[nodiscard]] Baseline scored(const Recipe& recipe, Evaluator& evaluator) const {
     Strategy strategy = expand_recipe(recipe, RecipeModel(request.graph), request.topology()).strategy;
-    std::vector<DeviceMemory> peaks;
-    const Evaluation evaluation = evaluator.score(evaluator.contents().bind(strategy), peaks);
-    return {recipe.str(), ScoredStrategy{std::move(strategy), evaluation},
-            memory_shortage(peaks, request.topology()).value_or("")};
+    const Evaluated found = evaluator.evaluate(strategy, {.peaks = true});
+    return {recipe.str(), ScoredStrategy{std::move(strategy), *found.cost},
+            memory_shortage(found.peaks, request.topology()).value_or("")};
   }
 
   double seconds_, for_report_ = 0;

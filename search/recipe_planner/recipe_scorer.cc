@@ -73,42 +73,41 @@ RecipeScorer::Verdict RecipeScorer::score(RatedRecipe& rated,
   options.microbatches = static_cast<std::int32_t>(microbatches);
   made.apply_to(options);
   if (illegal(sized->graph, made.strategy, options, request_.costs.topology())) return Verdict::NotPossible;
-  Evaluator& evaluator = evaluator_for(sized, options);
+  Evaluator& shared = evaluator_for(sized, options);
   constexpr Bytes kMostBytes(300'000'000);
-  evaluator.forget(kMostBytes);
-  evaluator.set_pipeline(std::move(options.pipeline), std::move(options.recompute));
-  std::vector<DeviceMemory> peaks;
+  shared.forget(kMostBytes);
+  Evaluator evaluator = shared.with(std::move(options.pipeline), std::move(options.recompute));
   const BoundStrategy strategy = evaluator.contents().bind(made.strategy);
   // Most plans have no more on all their devices, and whether these are alike need not be known.
-  const auto all = static_cast<std::size_t>(microbatches);
-  if (tasks_of_passes(strategy) * all > kMostPasses &&
-      (limit ? evaluator.folded_tasks(strategy) * all : evaluator.folded_tasks_of_few(strategy)) >
-          kMostPasses)
+  const Extent extent = limit ? Extent::Proving : Extent::Few;
+  if (evaluator.tasks_to_simulate(strategy, Extent::All) > kMostPasses &&
+      evaluator.tasks_to_simulate(strategy, extent) > kMostPasses)
     return Verdict::TooLarge;
-  Nanoseconds at_least = 0;
-  std::optional<Evaluation> evaluation;
+  Evaluated found;
   try {
-    evaluation = limit ? evaluator.score_below(*limit, strategy, peaks)
-                       : evaluator.score_from_few(strategy, peaks, at_least);
+    EvaluationRequest wanted{.extent = extent, .peaks = true};
+    if (limit) wanted.below = *limit;
+    if (!limit) wanted.part = Labels::Leave;
+    found = evaluator.evaluate(strategy, wanted);
   } catch (const OutOfMemory&) {
     evaluator_.reset();
     return Verdict::TooLarge;
   }
-  rated.bound.time = std::max(rated.bound.time, at_least);
-  if (!evaluation && !limit) estimate_from_few(rated, evaluator);
-  if (!evaluation) return limit ? Verdict::TooSlow : Verdict::Open;
-  rated.evaluation = *evaluation;
-  rated.take_memory(peaks, request_.costs.topology());
+  rated.bound.time = std::max(rated.bound.time, found.at_least);
+  if (!found.cost && !limit) estimate_from_few(rated, *found.part);
+  if (!found.cost) return limit ? Verdict::TooSlow : Verdict::Open;
+  rated.evaluation = *found.cost;
+  rated.take_memory(found.peaks, request_.costs.topology());
   return Verdict::Rated;
 }
 
 // Backward of the loss has a steady rate before the rest of the pipeline does; the first and last quarter of
 // the microbatches fill and drain it.
-void RecipeScorer::estimate_from_few(RatedRecipe& rated, const Evaluator& evaluator) {
-  const ExpandedStrategy& few = evaluator.expanded();
+void RecipeScorer::estimate_from_few(RatedRecipe& rated, const SimulatedPart& part) {
+  const ExpandedStrategy& few = part.expanded();
   few_ = few.microbatches();
-  const Timeline& timeline = evaluator.timeline();
-  const OperatorId loss(evaluator.graph().operators().size() - 1);
+  const Timeline& timeline = part.timeline();
+  const OperatorId loss(part.graph().operators().size() - 1);
   const std::int32_t every = few.block().microbatches, blocks = few.microbatches() / every;
   std::vector<Nanoseconds> starts;
   for (std::int32_t b = 0; b < blocks; ++b)
@@ -117,7 +116,7 @@ void RecipeScorer::estimate_from_few(RatedRecipe& rated, const Evaluator& evalua
   const std::size_t first = starts.size() / 4, last = 3 * starts.size() / 4;
   const Nanoseconds each =
       last > first ? (starts[last] - starts[first]) / static_cast<Nanoseconds>(last - first) : 0;
-  const std::int64_t more = evaluator.contents().options().microbatches / every - blocks;
+  const std::int64_t more = part.contents().options().microbatches / every - blocks;
   rated.evaluation.time = std::max(rated.bound.time, timeline.makespan + more * each);
   rated.take_memory(peak_memory(few, timeline), request_.costs.topology());
 }

@@ -45,7 +45,7 @@ class RecipeScorer {
   void forget() { evaluator_.reset(); }
 
  private:
-  void estimate_from_few(RatedRecipe& rated, const Evaluator& evaluator);
+  void estimate_from_few(RatedRecipe& rated, const SimulatedPart& part);
   Evaluator& evaluator_for(const std::shared_ptr<const SizedRecipeModel>& sized, const PlanOptions& options);
 
   const RankingRequest& request_;

@@ -209,25 +209,24 @@ class RecipeRefiner {
     PlanOptions options = request_.options;
     options.microbatches = static_cast<std::int32_t>(microbatches);
     RatedRecipe rated{recipe, {}, {}, {}};
-    std::vector<DeviceMemory> peaks;
+    Evaluated found;
     try {
       const RecipeStrategy made = expand_recipe(recipe, of.model, request_.costs.topology());
       made.apply_to(options);
       if (illegal(of.graph, made.strategy, options, request_.costs.topology())) return Outcome::NotPossible;
-      Evaluator& evaluator = evaluator_for(options);
-      evaluator.set_pipeline(std::move(options.pipeline), std::move(options.recompute));
-      const auto evaluation =
-          evaluator.score_below(best_.evaluation.time, evaluator.contents().bind(made.strategy), peaks);
+      Evaluator evaluator =
+          evaluator_for(options).with(std::move(options.pipeline), std::move(options.recompute));
+      found = evaluator.evaluate(made.strategy, {.below = best_.evaluation.time, .peaks = true});
       ++ranking_.refined;
       if (!go_on_({ranking_.bounded, ranking_.recipes, ranking_.simulated() + ranking_.refined,
                    best_.evaluation.time}))
         throw Ended();
-      if (!evaluation) return Outcome::Slower;
-      rated.evaluation = *evaluation;
+      if (!found.cost) return Outcome::Slower;
+      rated.evaluation = *found.cost;
     } catch (const InputError&) {
       return Outcome::NotPossible;
     }
-    rated.take_memory(peaks, request_.costs.topology());
+    rated.take_memory(found.peaks, request_.costs.topology());
     if (!rated.evaluation.feasible()) return Outcome::TooLarge;
     if (rated.evaluation.time >= best_.evaluation.time) return Outcome::Slower;
     rated.bound.time = rated.evaluation.time;

@@ -14,6 +14,7 @@
 #include "sim/base/deadline.h"
 #include "sim/base/errors.h"
 #include "sim/base/suggest.h"
+#include "sim/simulate.h"
 
 namespace pipesim {
 namespace {
@@ -148,7 +149,8 @@ Noise measured_noise(const Calibration& calibration) {
   return noise;
 }
 
-IterationTimes::IterationTimes(std::vector<Nanoseconds> times) : times_(std::move(times)) {
+IterationTimes::IterationTimes(std::vector<Nanoseconds> times, Nanoseconds quiet)
+    : times_(std::move(times)), quiet_(quiet) {
   std::ranges::sort(times_);
 }
 
@@ -170,8 +172,8 @@ IterationTimes iteration_times(Evaluator& evaluator, const BoundStrategy& strate
                                const NoiseRequest& request) {
   if (evaluator.contents().versions().several())
     throw InputError("noise: the schedule has no end, allowed: schedules whose iterations do not overlap");
-  evaluator.evaluate_labelled(strategy);
-  const TaskGraph& graph = evaluator.task_graph();
+  const Evaluated quiet = evaluator.evaluate(strategy, {.extent = Extent::All, .part = Labels::Make});
+  const TaskGraph& graph = quiet.part->task_graph();
   struct Worker {
     NoisyIteration noisy;
     TaskDag dag;
@@ -195,7 +197,7 @@ IterationTimes iteration_times(Evaluator& evaluator, const BoundStrategy& strate
     times[sample] = worker.timeline.makespan;
   });
   stop_if_late();
-  return IterationTimes(std::move(times));
+  return {std::move(times), quiet.cost->time};
 }
 
 NoiseObjective parse_objective(std::string_view text) {

@@ -34,13 +34,16 @@ Noise measured_noise(const Calibration& calibration);
 /// Times of iterations, each with noise of its own.
 class IterationTimes {
  public:
-  explicit IterationTimes(std::vector<Nanoseconds> times);  ///< at least one
-  [[nodiscard]] Nanoseconds quantile(double share) const;   ///< in [0, 1], between samples by their order
+  /// At least one time; `quiet`: that of the iteration without noise.
+  IterationTimes(std::vector<Nanoseconds> times, Nanoseconds quiet);
+  [[nodiscard]] Nanoseconds quantile(double share) const;  ///< in [0, 1], between samples by their order
   [[nodiscard]] Nanoseconds mean() const;
   [[nodiscard]] const std::vector<Nanoseconds>& sorted() const { return times_; }
+  [[nodiscard]] Nanoseconds quiet() const { return quiet_; }
 
  private:
   std::vector<Nanoseconds> times_;
+  Nanoseconds quiet_;
 };
 
 struct NoiseRequest {
@@ -51,8 +54,7 @@ struct NoiseRequest {
 };
 
 /// Evaluates the plan with all its devices and microbatches, and simulates its tasks once more for each
-/// sample. InputError for schedules that have no end. The evaluator's timeline is the plan's without noise
-/// afterwards.
+/// sample. InputError for schedules that have no end.
 IterationTimes iteration_times(Evaluator& evaluator, const BoundStrategy& strategy,
                                const NoiseRequest& request);
 

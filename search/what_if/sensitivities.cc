@@ -151,17 +151,26 @@ class SensitivityWalk {
 
   Sensitivities run() {
     Sensitivities found;
-    found.time = score({}).time;
-    tell_memory(found);
+    std::optional<Evaluated> now = score({});
+    found.time = now->cost->time;
+    tell_memory(now->peaks, found);
     std::vector<Figure> figures;
     for (const Figure& figure : kFigures) {
       if (!has(figure, request_.topology, request_.runtime)) continue;
       figures.push_back(figure);
       found.figures.push_back({figure.path, figure.value, std::nullopt, std::nullopt});
     }
-    if (!evaluator_->contents().versions().several()) walk(figures, found);
+    if (!evaluator_->contents().versions().several()) {
+      const PathGain gain(*now->part, critical_path(now->part->dag(), now->part->timeline(), [&](TaskId t) {
+        return is_communication(now->part->labels()[t.index()].kind);
+      }));
+      now.reset();  // its tasks are given other times
+      walk(gain, figures, found);
+    }
+    now.reset();
     if (request_.simulate) {
-      for (std::size_t i = 0; i < figures.size(); ++i) found.figures[i].simulated = score({figures[i]}).time;
+      for (std::size_t i = 0; i < figures.size(); ++i)
+        found.figures[i].simulated = score({figures[i]}).cost->time;
     }
     return found;
   }
@@ -175,11 +184,11 @@ class SensitivityWalk {
     CostModel costs;
   };
 
-  void tell_memory(Sensitivities& found) const {
+  void tell_memory(const std::vector<DeviceMemory>& peaks, Sensitivities& found) const {
     double fullest = -1;
-    for (std::size_t d = 0; d < peaks_.size(); ++d) {
-      const Bytes needs = peaks_[d].peak,
-                  has = request_.topology.usable_memory(DeviceId(d), peaks_[d].communicators);
+    for (std::size_t d = 0; d < peaks.size(); ++d) {
+      const Bytes needs = peaks[d].peak,
+                  has = request_.topology.usable_memory(DeviceId(d), peaks[d].communicators);
       const double share =
           static_cast<double>(needs.value) / static_cast<double>(std::max<std::int64_t>(1, has.value));
       if (share > fullest) fullest = share, found.needs = needs, found.has = has;
@@ -187,28 +196,23 @@ class SensitivityWalk {
   }
 
   // With these figures better.
-  Evaluation score(const std::vector<Figure>& figures) {
+  Evaluated score(const std::vector<Figure>& figures) {
     auto prices = std::make_unique<Prices>(request_, figures);
-    std::optional<Evaluation> scored;
-    if (evaluator_) scored = evaluator_->score_repriced(prices->costs, peaks_);
-    if (!scored) {
-      evaluator_ = std::make_unique<Evaluator>(request_.graph, prices->costs, request_.options);
-      scored = evaluator_->score_labelled(evaluator_->contents().bind(request_.strategy), peaks_);
+    if (evaluator_) {
+      evaluator_ = std::move(*evaluator_).with(prices->costs);
+    } else {
+      evaluator_.emplace(request_.graph, prices->costs, request_.options);
     }
     prices_ = std::move(prices);
-    return *scored;
+    return evaluator_->evaluate(request_.strategy, {.peaks = true, .part = Labels::Make});
   }
 
-  void walk(const std::vector<Figure>& figures, Sensitivities& found) {
-    const SimulatedPart part = evaluator_->part();
-    const PathGain gain(part, critical_path(part.dag(), part.timeline, [&](TaskId t) {
-                          return is_communication(part.labels()[t.index()].kind);
-                        }));
+  void walk(const PathGain& gain, const std::vector<Figure>& figures, Sensitivities& found) {
     for (const std::vector<Figure>& group : groups_of(figures)) {
-      score(group);
+      const Evaluated better = score(group);
       for (const Figure& figure : group) {
         const auto place = std::ranges::find(found.figures, figure.path, &Sensitivity::figure);
-        if (const auto gained = gain.of(figure, evaluator_->part().dag()))
+        if (const auto gained = gain.of(figure, better.part->dag()))
           place->first_order = found.time - *gained;
       }
     }
@@ -216,8 +220,7 @@ class SensitivityWalk {
 
   const SensitivityRequest& request_;
   std::unique_ptr<Prices> prices_;  // of the evaluator
-  std::vector<DeviceMemory> peaks_;
-  std::unique_ptr<Evaluator> evaluator_;
+  std::optional<Evaluator> evaluator_;
 };
 
 }  // namespace

@@ -40,8 +40,8 @@ struct Sensitivities {
 /// depend on it: passes and updates on figures of devices, communication and what it takes from compute on
 /// links and on the bandwidth of memory, launches on the host. So the tasks of one expansion tell about a
 /// figure of each, and all first-order figures together take at most five predictions of the plan with other
-/// prices (Evaluator::score_repriced) beside its evaluation. More memory changes no time of a plan, so that
-/// is told as bytes.
+/// prices (Evaluator::with()) beside its evaluation. More memory changes no time of a plan, so that is told
+/// as bytes.
 Sensitivities sensitivities(const SensitivityRequest& request);
 
 }  // namespace pipesim

@@ -19,6 +19,11 @@ void build_with_memory(const ExpandedStrategy& expanded, std::int32_t microbatch
 ExpandedStrategy::ExpandedStrategy(const PlanContents& contents)
     : contents_(&contents), operators_(contents.graph().operators().size()), tasks_(operators_) {}
 
+void ExpandedStrategy::set_contents(const PlanContents& contents) {
+  contents_ = &contents;
+  operators_ = contents.graph().operators().size();
+}
+
 void ExpandedStrategy::begin(const BoundStrategy& strategy, std::int32_t microbatches) {
   graph_.clear();
   strategy_ = strategy;

@@ -37,6 +37,9 @@ class ExpandedStrategy {
  public:
   /// `contents` must outlive it. Nothing is expanded yet.
   explicit ExpandedStrategy(const PlanContents& contents);
+  /// From now on it expands strategies of these contents, which must outlive it. What was expanded stays
+  /// where they are a copy of those before.
+  void set_contents(const PlanContents& contents);
 
   /// InputError when the graph would have more tasks than a TaskId can number; OutOfMemory when it would not
   /// fit into memory.

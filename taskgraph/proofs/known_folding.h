@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -13,12 +14,12 @@ namespace pipesim {
 /// the number of microbatches, recompute. All plans must be of one PlanContents, or share its kept results.
 class KnownFolding {
  public:
-  /// The result of find_folding(). Valid until the next call.
-  const std::optional<Folding>& of(const PlanContents& contents, const BoundStrategy& strategy);
+  /// The result of find_folding(), or nullptr. It stays as it is while it is kept, but for reprice().
+  std::shared_ptr<const Folding> of(const PlanContents& contents, const BoundStrategy& strategy);
 
-  /// reprice() of what of() returned last, where that is a folding; true where there is none.
-  bool reprice(const PlanContents& contents);
-  void forget() { subject_.reset(); }
+  /// Reprices `folding`, see find_folding.h, if that is what of() returned last. Otherwise, or where its
+  /// devices are no longer alike, forgets what of() returned, and then returns false.
+  bool reprice(const Folding* folding, const PlanContents& contents);
 
  private:
   /// All that find_folding() reads and that may differ between two plans. Where no stage has replicas,
@@ -32,7 +33,7 @@ class KnownFolding {
     bool operator==(const Subject&) const = default;
   };
   std::optional<Subject> subject_;
-  std::optional<Folding> folding_;
+  std::shared_ptr<Folding> folding_;
 };
 
 }  // namespace pipesim

@@ -36,13 +36,13 @@ Topology without_memory(const std::string& name) {
 
 // Checks the score of a folded plan; how many of the plan's devices were simulated, as a share.
 double folded_share(const OperatorGraph& graph, const CostModel& costs, const ReplicaPlan& plan) {
-  Evaluator evaluator(graph, costs, plan.options);
+  Evaluator evaluator(graph, costs, plan.options, 0);
   const BoundStrategy bound = evaluator.contents().bind(plan.strategy);
-  const Evaluation whole = evaluator.evaluate(bound);
-  evaluator.fold_from(0);
-  EXPECT_EQ(evaluator.score(bound), whole);
+  const Evaluation whole = *evaluator.evaluate(bound, {.extent = Extent::All}).cost;
+  const Evaluated score = evaluator.evaluate(bound, {.part = Labels::Leave});
+  EXPECT_EQ(score.cost, whole);
   std::set<std::size_t> simulated, used;
-  const TaskDag& dag = evaluator.task_graph().dag;
+  const TaskDag& dag = score.part->dag();
   for (std::size_t t = 0; t < dag.num_tasks(); ++t) {
     for (const LaneUse use : dag.lanes(TaskId(t))) {
       if (use.lane.index() < costs.topology().num_devices()) simulated.insert(use.lane.index());

@@ -89,12 +89,11 @@ TEST(Imbalance, TakesTimeAndMemoryWhereExpertsAreApart) {
     for (const char* imbalance : {"1", "1.1", "1.5", "2", "3", "4"}) {
       const UnevenCase c(kEightExperts, recipe, imbalance);
       Evaluator evaluator(c.graph, c.costs, c.options);
-      std::vector<DeviceMemory> peaks;
-      const Evaluation evaluation = evaluator.score(evaluator.contents().bind(c.strategy), peaks);
-      EXPECT_GE(evaluation.time, last) << recipe << " " << imbalance;
-      EXPECT_GE(peaks[0].peak, most) << recipe << " " << imbalance;
-      last = evaluation.time;
-      most = peaks[0].peak;
+      const Evaluated found = evaluator.evaluate(c.strategy, {.peaks = true});
+      EXPECT_GE(found.cost->time, last) << recipe << " " << imbalance;
+      EXPECT_GE(found.peaks[0].peak, most) << recipe << " " << imbalance;
+      last = found.cost->time;
+      most = found.peaks[0].peak;
     }
     const UnevenCase even(kEightExperts, recipe, "1");
     Evaluator evaluator(even.graph, even.costs, even.options);

@@ -26,9 +26,10 @@ struct Scores {
       options.pipeline = std::move(made.pipeline);
     }
     Evaluator evaluator(graph, costs, options);
-    const Evaluation result = in_full ? evaluator.evaluate(strategy) : evaluator.score(strategy);
-    simulated = evaluator.task_graph().dag.num_tasks();
-    return result;
+    const Evaluated result = evaluator.evaluate(
+        strategy, {.extent = in_full ? Extent::All : Extent::Proving, .part = Labels::Leave});
+    simulated = result.part->dag().num_tasks();
+    return *result.cost;
   }
 
   OperatorGraph graph;

@@ -58,14 +58,15 @@ TEST(OutOfTime, EvaluatorsStopSoonAndScoreAsBeforeAfterwards) {
       const PlanOptions options = in_microbatches(microbatches);
       for (const std::string_view name : baseline_names()) {
         const Strategy strategy = baseline_strategy(name, c.graph, c.costs);
-        const Evaluation whole = Evaluator(c.graph, c.costs, options).evaluate(strategy);
-        Evaluator evaluator(c.graph, c.costs, options);
-        evaluator.fold_from(fold_from);
-        const int stopped = stop_everywhere([&] { evaluator.score(strategy); });
+        const Evaluation whole =
+            *Evaluator(c.graph, c.costs, options).evaluate(strategy, {.extent = Extent::All}).cost;
+        Evaluator evaluator(c.graph, c.costs, options, fold_from);
+        const int stopped = stop_everywhere([&] { evaluator.evaluate(strategy); });
         EXPECT_GT(stopped, 5) << name;
-        EXPECT_EQ(evaluator.score(strategy), whole) << name;
-        EXPECT_GT(stop_everywhere([&] { evaluator.evaluate(strategy); }), 5) << name;
         EXPECT_EQ(evaluator.evaluate(strategy), whole) << name;
+        const EvaluationRequest in_full{.extent = Extent::All};
+        EXPECT_GT(stop_everywhere([&] { evaluator.evaluate(strategy, in_full); }), 5) << name;
+        EXPECT_EQ(evaluator.evaluate(strategy, in_full).cost, whole) << name;
       }
     }
   }
@@ -193,13 +194,12 @@ TEST(OutOfTime, ScoresTellPeaksAsAllTasksDo) {
       const PlanOptions options = in_microbatches(microbatches);
       for (const std::string_view name : baseline_names()) {
         const Strategy strategy = baseline_strategy(name, c.graph, c.costs);
-        Evaluator whole(c.graph, c.costs, options), few(c.graph, c.costs, options);
-        const BoundStrategy bound = whole.contents().bind(strategy);
-        const Evaluation evaluation = whole.evaluate(bound);
-        few.fold_from(0);
-        std::vector<DeviceMemory> peaks;
-        EXPECT_EQ(few.score(few.contents().bind(strategy), peaks), evaluation);
-        const auto all = peak_memory(whole.expanded(), whole.timeline());
+        Evaluator whole(c.graph, c.costs, options), few(c.graph, c.costs, options, 0);
+        const Evaluated evaluated = whole.evaluate(strategy, {.extent = Extent::All, .part = Labels::Leave});
+        const Evaluated found = few.evaluate(strategy, {.peaks = true});
+        EXPECT_EQ(found.cost, evaluated.cost);
+        const std::vector<DeviceMemory>& peaks = found.peaks;
+        const auto all = peak_memory(evaluated.part->expanded(), evaluated.part->timeline());
         ASSERT_EQ(peaks.size(), all.size());
         for (std::size_t d = 0; d < all.size(); ++d) {
           EXPECT_EQ(peaks[d].peak, all[d].peak) << model << " " << name << " device " << d;

@@ -2,7 +2,6 @@
 
 #include <array>
 #include <deque>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -64,30 +63,26 @@ void expect_same_scores(const OperatorGraph& graph, const Topology& topology, co
     Prices(Topology t, const Runtime& r) : topology(std::move(t)), costs(topology, nullptr, r) {}
   };
   std::deque<Prices> all;
-  std::unique_ptr<Evaluator> evaluator;
+  std::optional<Evaluator> evaluator;
   constexpr int kPoints = 5;
   for (int point = 0; point < kPoints; ++point) {
     const Prices& now = all.emplace_back(point == 0 ? topology : with_other_figures(topology, rng), runtime);
-    std::vector<DeviceMemory> peaks, expected_peaks;
-    std::optional<Evaluation> scored;
     ++count.scored;
-    if (evaluator) scored = evaluator->score_repriced(now.costs, peaks);
-    if (scored) ++count.repriced;
-    const auto fresh = [&] {
-      auto made = std::make_unique<Evaluator>(graph, now.costs, plan.options);
-      made->fold_from(fold_from);
-      return made;
-    };
-    const std::unique_ptr<Evaluator> other = fresh();
-    const Evaluation expected = other->score(other->contents().bind(plan.strategy), expected_peaks);
-    if (!scored) {
-      evaluator = fresh();
-      scored = evaluator->score(evaluator->contents().bind(plan.strategy), peaks);
+    if (evaluator) {
+      const PlanContents* before = &evaluator->contents();
+      evaluator = std::move(*evaluator).with(now.costs);
+      if (&evaluator->contents() == before) ++count.repriced;
+    } else {
+      evaluator.emplace(graph, now.costs, plan.options, fold_from);
     }
-    ASSERT_EQ(*scored, expected) << "point " << point;
-    ASSERT_EQ(peaks, expected_peaks) << "point " << point;
+    Evaluator fresh(graph, now.costs, plan.options, fold_from);
+    const EvaluationRequest wanted{.peaks = true};
+    const Evaluated expected = fresh.evaluate(plan.strategy, wanted);
+    const Evaluated scored = evaluator->evaluate(plan.strategy, wanted);
+    ASSERT_EQ(scored.cost, expected.cost) << "point " << point;
+    ASSERT_EQ(scored.peaks, expected.peaks) << "point " << point;
     // And once more as any other: nothing is left of the prices before.
-    ASSERT_EQ(evaluator->score(evaluator->contents().bind(plan.strategy)), expected) << "point " << point;
+    ASSERT_EQ(evaluator->evaluate(plan.strategy), *expected.cost) << "point " << point;
   }
 }
 
@@ -139,7 +134,7 @@ TEST(RepricedScore, OfRecipes) {
   EXPECT_GT(2 * count.repriced, count.scored) << count.repriced << " of " << count.scored;
 }
 
-// What can't be repriced says so.
+// What can't be priced anew in place is found afresh.
 TEST(RepricedScore, NotOfOtherDevicesOrRuntimes) {
   const OperatorGraph graph = make_zoo_model(small_models[0]);
   const Topology small = make_topology("p100-4x4:1"), large = make_topology("p100-4x4:2"),
@@ -147,11 +142,13 @@ TEST(RepricedScore, NotOfOtherDevicesOrRuntimes) {
   const CostModel costs(small), other_devices(large), one_slow(slow),
       other_runtime(small, nullptr, parse_runtime("megatron"));
   Strategy strategy = data_parallel(graph, 4);
-  std::vector<DeviceMemory> peaks;
   for (const CostModel* other : {&other_devices, &one_slow, &other_runtime}) {
     Evaluator evaluator(graph, costs, {});
-    evaluator.score(evaluator.contents().bind(strategy));
-    EXPECT_FALSE(evaluator.score_repriced(*other, peaks));
+    evaluator.evaluate(strategy);
+    const PlanContents* before = &evaluator.contents();
+    Evaluator priced = std::move(evaluator).with(*other);
+    EXPECT_NE(&priced.contents(), before);
+    EXPECT_EQ(priced.evaluate(strategy), Evaluator(graph, *other, {}).evaluate(strategy));
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "models/zoo/zoo.h"
 #include "search/baselines/baselines.h"
@@ -31,21 +32,25 @@ constexpr Case kCases[] = {
 
 std::int32_t microbatches_of(const Case& c) { return sanitized ? c.microbatches / 4 : c.microbatches; }
 
+// A cost, and how many tasks were simulated to find it.
+std::pair<Evaluation, std::size_t> scored_tasks(Evaluator& evaluator, const Strategy& strategy,
+                                                Extent extent) {
+  const Evaluated found = evaluator.evaluate(strategy, {.extent = extent, .part = Labels::Leave});
+  return {*found.cost, found.part->dag().num_tasks()};
+}
+
 // A plan's evaluation by proof and in full, and whether few microbatches were enough.
 bool is_proven(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options,
                const Strategy& strategy) {
   Evaluator evaluator(graph, costs, options);
-  const Evaluation score = evaluator.score(strategy);
-  const std::size_t tasks = evaluator.task_graph().dag.num_tasks();
-  const Evaluation whole = evaluator.evaluate(strategy);
+  const auto [score, tasks] = scored_tasks(evaluator, strategy, Extent::Proving);
+  const auto [whole, all_tasks] = scored_tasks(evaluator, strategy, Extent::All);
   EXPECT_EQ(score, whole);
-  const bool proven = tasks < evaluator.task_graph().dag.num_tasks();
-  std::vector<DeviceMemory> peaks;
-  Nanoseconds at_least = 0;
-  const auto from_few = evaluator.score_from_few(evaluator.contents().bind(strategy), peaks, at_least);
-  EXPECT_LE(at_least, whole.time);
-  EXPECT_TRUE(from_few || !proven);
-  EXPECT_EQ(from_few.value_or(whole), whole);
+  const bool proven = tasks < all_tasks;
+  const Evaluated few = evaluator.evaluate(strategy, {.extent = Extent::Few});
+  EXPECT_LE(few.at_least, whole.time);
+  EXPECT_TRUE(few.cost || !proven);
+  EXPECT_EQ(few.cost.value_or(whole), whole);
   return proven;
 }
 
@@ -152,12 +157,11 @@ TEST(Score, OfFoldedPipelinesIsTheSame) {
     PlanOptions options;
     options.microbatches = 40;
     options.pipeline = planned.pipeline;
-    Evaluator evaluator(graph, costs, options);
-    const Evaluation whole = evaluator.evaluate(planned.strategy);
-    const std::size_t tasks = evaluator.task_graph().dag.num_tasks();
-    evaluator.fold_from(0);
-    EXPECT_EQ(evaluator.score(planned.strategy), whole);
-    EXPECT_LT(3 * evaluator.task_graph().dag.num_tasks(), tasks);
+    Evaluator evaluator(graph, costs, options, 0);
+    const auto [whole, all_tasks] = scored_tasks(evaluator, planned.strategy, Extent::All);
+    const auto [score, tasks] = scored_tasks(evaluator, planned.strategy, Extent::Proving);
+    EXPECT_EQ(score, whole);
+    EXPECT_LT(3 * tasks, all_tasks);
   }
 }
 
@@ -174,13 +178,15 @@ TEST(Score, OfStreamsIsTheirRate) {
     options.microbatches = microbatches;
     options.pipeline = planned.pipeline;
     Evaluator evaluator(graph, costs, options);
-    const Evaluation evaluation = evaluator.score(planned.strategy);
-    EXPECT_EQ(evaluator.evaluate(planned.strategy), evaluation);
+    const Evaluation evaluation = evaluator.evaluate(planned.strategy);
+    const Evaluated all =
+        evaluator.evaluate(planned.strategy, {.extent = Extent::All, .part = Labels::Leave});
+    EXPECT_EQ(all.cost, evaluation);
     Nanoseconds busiest = 0;
     std::array<Nanoseconds, 4> compute{};
-    const TaskGraph& tasks = evaluator.task_graph();
-    for (std::size_t t = 0; t < tasks.dag.num_tasks(); ++t) {
-      for (const LaneUse use : tasks.dag.lanes(TaskId(t))) {
+    const TaskDag& dag = all.part->dag();
+    for (std::size_t t = 0; t < dag.num_tasks(); ++t) {
+      for (const LaneUse use : dag.lanes(TaskId(t))) {
         if (use.lane.index() < compute.size()) compute[use.lane.index()] += use.hold;
       }
     }
@@ -209,7 +215,7 @@ TEST(Score, CountsWhatDoesNotFit) {
     options.pipeline = planned.pipeline;
     SCOPED_TRACE(schedule);
     Evaluator evaluator(graph, costs, options);
-    EXPECT_FALSE(evaluator.score(planned.strategy).feasible());
+    EXPECT_FALSE(evaluator.evaluate(planned.strategy).feasible());
     EXPECT_EQ(is_proven(graph, costs, options, planned.strategy), schedule != std::string("gpipe"));
   }
 }

@@ -25,7 +25,7 @@ std::string class_of(const CalibrationKey& key) {
 Nanoseconds time_of(const Subject& s) {
   const CostModel costs(s.topology, &*s.calibration);
   Evaluator evaluator(s.graph, costs, s.plan.options);
-  return evaluator.score(s.plan.strategy).time;
+  return evaluator.evaluate(s.plan.strategy).time;
 }
 
 }  // namespace

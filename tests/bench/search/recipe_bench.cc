@@ -49,12 +49,12 @@ void BM_ScoreOtherLlama405b(benchmark::State& state) {
   std::size_t next = 0;
   const auto score = [&] {
     const LlamaOfNodes& plan = plans[next++ % std::size(plans)];
-    evaluator.set_pipeline(plan.options.pipeline, plan.options.recompute);
-    benchmark::DoNotOptimize(evaluator.score(plan.strategy));
+    benchmark::DoNotOptimize(
+        evaluator.with(plan.options.pipeline, plan.options.recompute).evaluate(plan.strategy));
   };
   for (std::size_t i = 0; i < std::size(plans); ++i) score();
   for (auto _ : state) score();
-  count_memory(state, evaluator);
+  count_memory(state, evaluator, evaluator.contents().bind(plans[0].strategy));
 }
 
 BENCHMARK(BM_FirstScoreOfLlama405b)->Arg(1024)->Arg(2048)->Unit(benchmark::kMillisecond);

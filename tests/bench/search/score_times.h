@@ -8,11 +8,12 @@
 namespace pipesim {
 
 /// Adds the peak memory of the process, of all benchmarks until here, and the tasks that were simulated.
-inline void count_memory(benchmark::State& state, const Evaluator& evaluator) {
+inline void count_memory(benchmark::State& state, Evaluator& evaluator, const BoundStrategy& strategy) {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   state.counters["peak_mb"] = static_cast<double>(usage.ru_maxrss) / 1000;
-  state.counters["tasks"] = static_cast<double>(evaluator.task_graph().dag.num_tasks());
+  state.counters["tasks"] =
+      static_cast<double>(evaluator.evaluate(strategy, {.part = Labels::Leave}).part->dag().num_tasks());
 }
 
 /// Scores of a subject's plan (graph, costs, options, strategy) by evaluators that know nothing yet.
@@ -20,9 +21,9 @@ template <class Subject>
 void time_first_score(benchmark::State& state, const Subject& s) {
   for (auto _ : state) {
     Evaluator evaluator(s.graph, s.costs, s.options);
-    benchmark::DoNotOptimize(evaluator.score(s.strategy));
+    benchmark::DoNotOptimize(evaluator.evaluate(s.strategy));
     state.PauseTiming();
-    count_memory(state, evaluator);
+    count_memory(state, evaluator, evaluator.contents().bind(s.strategy));
     state.ResumeTiming();
   }
 }
@@ -32,9 +33,9 @@ template <class Subject>
 void time_score(benchmark::State& state, const Subject& s) {
   Evaluator evaluator(s.graph, s.costs, s.options);
   const BoundStrategy bound = evaluator.contents().bind(s.strategy);
-  evaluator.score(bound);
-  for (auto _ : state) benchmark::DoNotOptimize(evaluator.score(bound));
-  count_memory(state, evaluator);
+  evaluator.evaluate(bound);
+  for (auto _ : state) benchmark::DoNotOptimize(evaluator.evaluate(bound));
+  count_memory(state, evaluator, bound);
 }
 
 }  // namespace pipesim

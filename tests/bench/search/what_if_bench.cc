@@ -40,7 +40,7 @@ void BM_EvaluatePlan(benchmark::State& state) {
   for (auto _ : state) {
     const CostModel costs(plan.topology, nullptr, plan.runtime);
     Evaluator evaluator(plan.graph, costs, plan.options);
-    benchmark::DoNotOptimize(evaluator.score(plan.strategy));
+    benchmark::DoNotOptimize(evaluator.evaluate(plan.strategy));
   }
 }
 BENCHMARK(BM_EvaluatePlan)->DenseRange(0, 1)->Unit(benchmark::kMillisecond);
@@ -64,7 +64,7 @@ void BM_PredictedPoint(benchmark::State& state) {
     const Topology topology(std::move(parts));
     const CostModel costs(topology, nullptr, plan.runtime);
     Evaluator evaluator(plan.graph, costs, plan.options);
-    benchmark::DoNotOptimize(evaluator.score(plan.strategy));
+    benchmark::DoNotOptimize(evaluator.evaluate(plan.strategy));
   }
 }
 BENCHMARK(BM_PredictedPoint)->DenseRange(0, 1)->Unit(benchmark::kMillisecond);
@@ -79,15 +79,17 @@ void BM_PointOfStudy(benchmark::State& state) {
   };
   auto before = std::make_unique<Prices>(plan.topology, plan.runtime);
   Evaluator evaluator(plan.graph, before->costs, plan.options);
-  evaluator.score(plan.strategy);
-  std::vector<DeviceMemory> peaks;
+  evaluator.evaluate(plan.strategy, {.peaks = true});
   int point = 0;
   constexpr int kSlowest = 25, kPoints = 200;
   for (auto _ : state) {
     TopologyParts parts = plan.topology.parts();
     change_topology(parts, "inter_node.bandwidth", std::to_string(kSlowest + point++ % kPoints) + "Gb/s");
     auto now = std::make_unique<Prices>(Topology(std::move(parts)), plan.runtime);
-    if (!evaluator.score_repriced(now->costs, peaks)) return state.SkipWithError("the plan has other tasks");
+    const PlanContents* priced = &evaluator.contents();
+    evaluator = std::move(evaluator).with(now->costs);
+    if (&evaluator.contents() != priced) return state.SkipWithError("the plan has other tasks");
+    benchmark::DoNotOptimize(evaluator.evaluate(plan.strategy, {.peaks = true}));
     before = std::move(now);
   }
 }

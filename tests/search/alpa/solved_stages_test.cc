@@ -27,7 +27,7 @@ struct StagesCase {
     return {graph, costs, options, {}, {}, settings, [](std::string_view) {}};
   }
   [[nodiscard]] Evaluation score(const PlannedPipeline& planned) const {
-    return Evaluator(planned.graph, costs, planned.options).score(planned.strategy);
+    return Evaluator(planned.graph, costs, planned.options).evaluate(planned.strategy);
   }
 
   OperatorGraph graph;

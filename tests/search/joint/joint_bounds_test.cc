@@ -67,7 +67,7 @@ TEST_F(JointBounds, HoldWhereStateIsDivided) {
     dividing.state_sharding = options.state_sharding;
     const std::optional<Evaluation> cost = evaluator.evaluate(dividing);
     ASSERT_TRUE(cost);
-    EXPECT_EQ(*cost, Evaluator(graph, costs, options).score(strategy));
+    EXPECT_EQ(*cost, Evaluator(graph, costs, options).evaluate(strategy));
     PlanContents contents(graph, costs, options);
     const BoundStrategy bound = contents.bind(strategy);
     ExpandedStrategy unordered(contents);

@@ -78,7 +78,7 @@ TEST_F(Joint, SomeLayersRunAgain) {
                                           next->recompute.segment_of.end());
     EXPECT_TRUE(segments.contains(kNoSegment));
     EXPECT_GT(segments.size(), 1);
-    EXPECT_EQ(*cost, Evaluator(graph, costs, evaluator.options(*next)).score(evaluator.strategy(*next)));
+    EXPECT_EQ(*cost, Evaluator(graph, costs, evaluator.options(*next)).evaluate(evaluator.strategy(*next)));
     const nlohmann::json json = json_of(*next);
     EXPECT_EQ(parse_joint_plan(JsonDocument::parse(json.dump(), "plan"), graphs, topology), *next);
   });
@@ -132,7 +132,8 @@ TEST_F(Joint, SplitsOperatorsOfPlansWithGroupsOfTokens) {
     const auto cost = of_experts.evaluate(*next);
     if (!cost) return;
     ++legal;
-    EXPECT_EQ(*cost, Evaluator(grouped, costs, of_experts.options(*next)).score(of_experts.strategy(*next)));
+    EXPECT_EQ(*cost,
+              Evaluator(grouped, costs, of_experts.options(*next)).evaluate(of_experts.strategy(*next)));
     const nlohmann::json json = json_of(*next);
     EXPECT_EQ(parse_joint_plan(JsonDocument::parse(json.dump(), "plan"), divided, topology), *next);
   });

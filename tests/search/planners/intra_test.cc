@@ -55,7 +55,7 @@ TEST(Intra, FindsTheLeastSumOfAllChoices) {
     EXPECT_NEAR(planned.objective->value, least_sum_of_all(c), 1e-9 * planned.objective->value);
     EXPECT_THAT(planned.note, HasSubstr("proven to be the least of all choices"));
     EXPECT_FALSE(illegal(planned.graph, planned.strategy, planned.options, c.topology));
-    EXPECT_EQ(Evaluator(c.graph, c.costs, c.options).score(planned.strategy), planned.scored);
+    EXPECT_EQ(Evaluator(c.graph, c.costs, c.options).evaluate(planned.strategy), planned.scored);
   }
 }
 
@@ -100,10 +100,8 @@ TEST(Intra, SumsTellTheMemoryOfAnySplits) {
       sum += usage;
       alone += n < problem.nodes() ? usage : 0;
     }
-    Evaluator& evaluator = costs.evaluator();
-    std::vector<DeviceMemory> peaks;
-    evaluator.score(evaluator.contents().bind(costs.strategy(answer)), peaks);
-    const auto peak = static_cast<double>(std::ranges::max(peaks, {}, &DeviceMemory::peak).peak.value);
+    const Evaluated found = costs.evaluator().evaluate(costs.strategy(answer), {.peaks = true});
+    const auto peak = static_cast<double>(std::ranges::max(found.peaks, {}, &DeviceMemory::peak).peak.value);
     EXPECT_THAT(sum / peak, AllOf(Ge(0.85), Le(1.15)));
     EXPECT_THAT(alone / peak, Le(0.8));
   });
@@ -115,9 +113,8 @@ TEST(Intra, KeepsWithinMemory) {
   const IntraCase roomy(kWide, with_device_memory(kNetwork, 0));
   const PlannedPipeline free = roomy.plan();
   Evaluator evaluator(roomy.graph, roomy.costs, roomy.options);
-  std::vector<DeviceMemory> peaks;
-  evaluator.score(evaluator.contents().bind(free.strategy), peaks);
-  const std::int64_t needs = std::ranges::max(peaks, {}, &DeviceMemory::peak).peak.value;
+  const Evaluated found = evaluator.evaluate(free.strategy, {.peaks = true});
+  const std::int64_t needs = std::ranges::max(found.peaks, {}, &DeviceMemory::peak).peak.value;
   const IntraCase tight(kWide, with_device_memory(kNetwork, needs * 7 / 10));
   const PlannedPipeline kept = tight.plan();
   EXPECT_TRUE(kept.scored->feasible());

@@ -89,7 +89,7 @@ class Ranked {
       options.microbatches = static_cast<std::int32_t>(case_.samples / graph.batch());
       if (illegal(graph, made.strategy, options, topology_)) return;
       Evaluator evaluator(graph, costs_, options);
-      found.push_back(evaluator.score(made.strategy));
+      found.push_back(evaluator.evaluate(made.strategy));
     });
     std::ranges::sort(found, {}, [](const Evaluation& e) { return std::pair(e.overflow, e.time); });
     return found;

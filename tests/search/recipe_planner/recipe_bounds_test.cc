@@ -175,14 +175,13 @@ class SimulatedPick {
     options_.microbatches = static_cast<std::int32_t>(microbatches);
     EXPECT_EQ(illegal(*graph_, made.strategy, options_, topology_), std::nullopt);
     Evaluator evaluator(*graph_, costs_, options_);
-    std::vector<DeviceMemory> peaks;
-    const Evaluation evaluation = evaluator.score(evaluator.contents().bind(made.strategy), peaks);
+    const Evaluated found = evaluator.evaluate(made.strategy, {.peaks = true});
     Bytes most;
-    for (const DeviceMemory& peak : peaks) {
+    for (const DeviceMemory& peak : found.peaks) {
       most = std::max(most, peak.peak);
       EXPECT_GE(peak.communicators, communicators) << recipe.str();
     }
-    return {evaluation.time, most};
+    return {found.cost->time, most};
   }
 
   Recipe recipe;

@@ -55,7 +55,7 @@ class Refined {
     PlanOptions options = request_.options;
     made.apply_to(options);
     options.microbatches = static_cast<std::int32_t>(kRefinedSamples / graph.batch());
-    return Evaluator(graph, costs_, options).score(made.strategy);
+    return Evaluator(graph, costs_, options).evaluate(made.strategy);
   }
   [[nodiscard]] const RecipeFilter& filter() const { return request_.filter; }
 

@@ -37,9 +37,10 @@ Amounts amounts_of(const std::string& model, std::int64_t layers, const std::str
   const RecipeStrategy made = expand_recipe(parse_recipe(recipe), RecipeModel(graph), topology);
   made.apply_to(options);
   Evaluator evaluator(graph, costs, options);
-  evaluator.evaluate_labelled(evaluator.contents().bind(made.strategy));
+  const Evaluated found =
+      evaluator.evaluate(made.strategy, {.extent = Extent::All, .peaks = true, .part = Labels::Make});
   Amounts amounts;
-  for (const TaskLabel& l : evaluator.task_graph().labels) {
+  for (const TaskLabel& l : found.part->labels()) {
     const std::int64_t bytes =
         is_communication(l.kind) ? bytes_on_links(l.collective, l.group_size, l.size) : 0;
     if (l.kind == TaskKind::ForwardTransfer) amounts.forward += bytes;
@@ -47,7 +48,7 @@ Amounts amounts_of(const std::string& model, std::int64_t layers, const std::str
     if (l.kind == TaskKind::BackwardTransfer) amounts.backward += bytes;
     if (l.kind == TaskKind::Rotation) amounts.rotated += bytes;
   }
-  const DeviceMemory memory = peak_memory(evaluator.expanded(), evaluator.timeline()).front();
+  const DeviceMemory& memory = found.peaks.front();
   for (const MemoryCategory c : {MemoryCategory::Activations, MemoryCategory::Transfers})
     amounts.kept += memory.at_peak[static_cast<std::size_t>(c)].value;
   return amounts;

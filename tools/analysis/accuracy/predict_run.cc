@@ -22,9 +22,9 @@ namespace pipesim {
 namespace {
 
 // Returns the longest time that a device takes from its first task of compute to its last.
-Seconds longest_span(const Evaluator& evaluator) {
-  const TaskGraph& tasks = evaluator.task_graph();
-  const Timeline& timeline = evaluator.timeline();
+Seconds longest_span(const SimulatedPart& part) {
+  const TaskGraph& tasks = part.task_graph();
+  const Timeline& timeline = part.timeline();
   std::map<DeviceId, std::pair<Nanoseconds, Nanoseconds>> spans;
   for (std::size_t t = 0; t < tasks.labels.size(); ++t) {
     const TaskLabel& label = tasks.labels[t];
@@ -68,27 +68,26 @@ PredictedRun simulated(const ExpressedRun& run, const Calibration* calibration) 
   if (!run.recomputed.empty()) plan.options.recompute = recompute_of(run, graph);
   const CostModel costs(topology, calibration, with_policies(parse_runtime(run.runtime), recipe));
   Evaluator evaluator(graph, costs, plan.options);
-  std::vector<DeviceMemory> peaks;
-  const Evaluation scored = evaluator.score(evaluator.contents().bind(plan.strategy), peaks);
-  const DeviceMemory& last = peaks.back();
-  const DeviceMemory& fullest = *std::ranges::max_element(peaks, {}, &DeviceMemory::peak);
+  const Evaluated scored = evaluator.evaluate(plan.strategy, {.peaks = true});
+  const DeviceMemory& last = scored.peaks.back();
+  const DeviceMemory& fullest = *std::ranges::max_element(scored.peaks, {}, &DeviceMemory::peak);
   const auto at_peak = [&](MemoryCategory category) {
     return last.at_peak[static_cast<std::size_t>(category)];
   };
   const Bytes weights = at_peak(MemoryCategory::Weights);
   Bytes state = weights + at_peak(MemoryCategory::Gradients) + at_peak(MemoryCategory::OptimizerState);
   if (run.update_gradients) state += Bytes(2 * weights.value);  // 4 bytes beside 2 of the weight
-  Seconds time = to_seconds(scored.time);
+  Seconds time = to_seconds(scored.cost->time);
   if (run.post_validation) {
-    evaluator.evaluate_labelled(evaluator.contents().bind(plan.strategy));
-    time = longest_span(evaluator);
+    const Evaluated whole = evaluator.evaluate(plan.strategy, {.extent = Extent::All, .part = Labels::Make});
+    time = longest_span(*whole.part);
   }
   return {.time = time,
           .interval = {},
           .undisturbed = {},
           .peak = (run.fullest_peak ? fullest : last).peak + run.workspace,
           .state = state + run.workspace,
-          .fits = scored.feasible(),
+          .fits = scored.cost->feasible(),
           .error = ""};
 }
 

@@ -104,7 +104,7 @@ void PlanSet::add(const std::string& name, Plan plan) {
 bool PlanSet::fits(const Strategy& strategy) const {
   const CostModel costs(topology_, pointer_to(calibration_));
   Evaluator evaluator(graph_, costs, options_);
-  return evaluator.score(strategy).feasible();
+  return evaluator.evaluate(strategy).feasible();
 }
 
 }  // namespace pipesim

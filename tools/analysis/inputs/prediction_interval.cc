@@ -16,7 +16,7 @@ Reliance reliance_of(const OperatorGraph& graph, const Topology& topology,
   const auto predict = [&](const ClusterConstants& moved) {
     there.constants = moved;
     const CostModel costs(topology, &there, plan.runtime);
-    return to_seconds(Evaluator(graph, costs, plan.options).score(plan.strategy).time);
+    return to_seconds(Evaluator(graph, costs, plan.options).evaluate(plan.strategy).time);
   };
   reliance.interval = interval_of(*calibration->constants, to_seconds(predicted), predict);
   reliance.runs = calibration->constants->source.runs;

@@ -23,15 +23,15 @@ char mark_of(TaskKind kind, bool weights_apart) {
 
 class PipelineReporter {
  public:
-  PipelineReporter(Evaluator& evaluator, const BoundStrategy& strategy, const Pipeline& pipeline)
-      : part_(evaluator.part()), pipeline_(pipeline) {
+  PipelineReporter(const SimulatedPart& part, const BoundStrategy& strategy, const Pipeline& pipeline)
+      : part_(part), pipeline_(pipeline) {
     std::vector<ParallelConfig> configs;
     for (const BoundOperator* b : strategy) configs.push_back(b->config);
-    const PlanOptions& options = evaluator.contents().options();
-    order_ = pipeline_order(configs, pipeline, options.microbatches, evaluator.topology().num_devices());
+    const PlanOptions& options = part.contents().options();
+    order_ = pipeline_order(configs, pipeline, options.microbatches, part.topology().num_devices());
     report_.schedule = pipeline.schedule;
-    report_.messages_block = evaluator.contents().messages_block();
-    report_.updates_between = evaluator.contents().versions().several();
+    report_.messages_block = part.contents().messages_block();
+    report_.updates_between = part.contents().versions().several();
     report_.microbatches = options.microbatches;
     report_.both_ways = schedule_kind(pipeline.schedule).both_ways;
     report_.stages.resize(static_cast<std::size_t>(pipeline.num_stages()));
@@ -81,7 +81,7 @@ class PipelineReporter {
     Nanoseconds busy = 0;
     for (std::size_t t = 0; t < part_.labels().size(); ++t) {
       const TaskLabel& label = part_.labels()[t];
-      const Nanoseconds start = part_.timeline.start[t], end = part_.timeline.end[t];
+      const Nanoseconds start = part_.timeline().start[t], end = part_.timeline().end[t];
       const char mark = mark_of(label.kind, report_.weights_apart);
       if (is_communication(label.kind)) {
         std::set<std::int32_t> groups{order_.group_of[label.device.index()]};
@@ -100,8 +100,8 @@ class PipelineReporter {
       busy += held;
       if (is_pass(label.kind)) note_in_flight(label, start, end);
     }
-    report_.strip = draw_pipeline(activities, simulated_of_row, part_.timeline.makespan, report_.microbatches,
-                                  columns, part_.steady);
+    report_.strip = draw_pipeline(activities, simulated_of_row, part_.timeline().makespan,
+                                  report_.microbatches, columns, part_.steady());
     for (StageReport& stage : report_.stages)
       stage.compute /= std::max<Nanoseconds>(1, static_cast<Nanoseconds>(stage.devices.size()));
     report_.idle = 1 - share(busy, part_.makespan()) / static_cast<double>(devices);
@@ -137,8 +137,8 @@ class PipelineReporter {
         most = std::max(most, now);
       }
       // All go forward before the first comes back.
-      if (part_.steady.windows.size() > 1 && most > 0 && way % 2 == 0)
-        most += std::int64_t{part_.steady.repeats} * part_.steady.windows.front().microbatches;
+      if (part_.steady().windows.size() > 1 && most > 0 && way % 2 == 0)
+        most += std::int64_t{part_.steady().repeats} * part_.steady().windows.front().microbatches;
     }
   }
 
@@ -152,11 +152,11 @@ class PipelineReporter {
 
 }  // namespace
 
-std::optional<PipelineReport> report_pipeline(Evaluator& evaluator, const BoundStrategy& strategy,
+std::optional<PipelineReport> report_pipeline(const SimulatedPart& part, const BoundStrategy& strategy,
                                               const std::vector<DeviceMemory>& memory, std::size_t columns) {
-  const std::optional<Pipeline>& pipeline = evaluator.contents().options().pipeline;
+  const std::optional<Pipeline>& pipeline = part.contents().options().pipeline;
   if (!pipeline) return std::nullopt;
-  return PipelineReporter(evaluator, strategy, *pipeline).report(memory, columns);
+  return PipelineReporter(part, strategy, *pipeline).report(memory, columns);
 }
 
 std::string PipelineReport::stages_of_row(std::size_t row) const {

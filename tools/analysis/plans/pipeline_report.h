@@ -40,9 +40,9 @@ struct PipelineReport {
   [[nodiscard]] std::string stages_of_row(std::size_t row) const;
 };
 
-/// Reports the pipeline of a strategy that the evaluator evaluated last, with labels. The strip has `columns`
+/// Reports the pipeline of a strategy from what was simulated of it, with labels. The strip has `columns`
 /// columns, at least 16. Nothing where the plan is no pipeline.
-std::optional<PipelineReport> report_pipeline(Evaluator& evaluator, const BoundStrategy& strategy,
+std::optional<PipelineReport> report_pipeline(const SimulatedPart& part, const BoundStrategy& strategy,
                                               const std::vector<DeviceMemory>& memory, std::size_t columns);
 
 }  // namespace pipesim

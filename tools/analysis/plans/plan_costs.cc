@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <tuple>
+#include <utility>
 
 namespace pipesim {
 namespace {
@@ -67,7 +68,8 @@ PlanCosts plan_costs(Evaluator& evaluator, const BoundStrategy& strategy) {
   costs.report = report_plan_in_full(evaluator, strategy);
   costs.operators.resize(strategy.size());
   costs.tensors.resize(evaluator.graph().tensors().size());
-  const TaskGraph& tasks = evaluator.task_graph();
+  const SimulatedPart part = *std::exchange(costs.report.part, std::nullopt);
+  const TaskGraph& tasks = part.task_graph();
   const auto count = [&](const TaskLabel& label, const OperatorCosts& task) {
     const OperatorId owner = owner_of(label, evaluator.graph());
     if (!owner.valid()) return;

@@ -46,7 +46,7 @@ struct PlanCosts {
   MovedBytes moved{};
 };
 
-/// The evaluator's task graph and timeline are this plan's afterwards.
+/// Simulates all tasks of the plan; the report keeps none of them.
 PlanCosts plan_costs(Evaluator& evaluator, const BoundStrategy& strategy);
 
 /// Operators with the largest part of the critical path first, then those with the most to compute.

@@ -73,21 +73,20 @@ std::vector<std::vector<std::size_t>> simulated_ends(const SimulatedPart& part,
 }
 
 // Finds the busy times of the simulated devices first, and from these the times of all devices.
-void busy_times(Evaluator& evaluator, const BoundStrategy& strategy, PlanReport& report) {
-  const SimulatedPart part = evaluator.part();
-  const std::size_t devices = evaluator.topology().num_devices();
-  const std::vector<LaneEnds> ends = ends_of_lanes(evaluator.topology());
+void busy_times(const SimulatedPart& part, const BoundStrategy& strategy, PlanReport& report) {
+  const std::size_t devices = part.topology().num_devices();
+  const std::vector<LaneEnds> ends = ends_of_lanes(part.topology());
   const std::vector<std::vector<std::size_t>> simulated = simulated_ends(part, ends);
   std::vector<std::span<const DeviceId>> groups;
   if (std::ranges::any_of(ends, &LaneEnds::bus))
-    groups = groups_of_tasks(evaluator, strategy, GroupMembers::Simulated);
+    groups = groups_of_tasks(part, strategy, GroupMembers::Simulated);
   std::vector<std::vector<Interval>> links(devices);
   report.compute.assign(devices, 0);
   report.recompute.assign(devices, 0);
   constexpr std::size_t kBetweenLooks = 4096;
   for (std::size_t t = 0; t < part.dag().num_tasks(); ++t) {
     if (t % kBetweenLooks == 0) stop_if_late();
-    const Nanoseconds start = part.timeline.start[t];
+    const Nanoseconds start = part.timeline().start[t];
     for (const LaneUse use : part.dag().lanes(TaskId(t))) {
       if (use.lane.index() < devices) {
         const TaskKind kind = part.labels()[t].kind;
@@ -105,9 +104,9 @@ void busy_times(Evaluator& evaluator, const BoundStrategy& strategy, PlanReport&
   }
   for (std::vector<Interval>& intervals : links)
     report.communication.push_back(covered_time(part, intervals));
-  if (!part.folding) return;
+  if (!part.folding()) return;
   for (std::vector<Nanoseconds>* times : {&report.compute, &report.recompute, &report.communication})
-    *times = part.folding->unfolded(*times);
+    *times = part.folding()->unfolded(*times);
 }
 
 // Sets the times of a path through the simulated part, each counted as often as its window repeats.
@@ -130,43 +129,45 @@ Nanoseconds time_of_hosts(const SimulatedPart& part, const CriticalPath& path) {
   return time;
 }
 
-PlanReport report_part(Evaluator& evaluator, const BoundStrategy& strategy, const Evaluation& evaluation,
-                       std::vector<DeviceMemory> memory, const FlopsCounting& counting) {
+PlanReport report_of(Evaluated evaluated, const BoundStrategy& strategy, const FlopsCounting& counting) {
   PlanReport report;
-  const SimulatedPart part = evaluator.part();
-  const Topology& topology = evaluator.topology();
-  report.memory = std::move(memory);
+  const Evaluation& evaluation = *evaluated.cost;
+  const SimulatedPart& part = report.part.emplace(std::move(*evaluated.part));
+  const OperatorGraph& graph = part.graph();
+  const PlanContents& contents = part.contents();
+  const PlanOptions& options = contents.options();
+  const Topology& topology = part.topology();
+  report.memory = std::move(evaluated.peaks);
   if (!evaluation.proven) report.spread = evaluation.spread;
   report.iteration_time = evaluation.time;
   report.makespan = part.makespan();
   report.samples_per_second =
-      static_cast<double>(samples_per_iteration(evaluator.graph(), evaluator.contents().options())) /
-      seconds(evaluation.time);
-  report.rates = training_rates(evaluator.contents(), evaluation.time, counting);
+      static_cast<double>(samples_per_iteration(graph, options)) / seconds(evaluation.time);
+  report.rates = training_rates(contents, evaluation.time, counting);
   report.num_tasks = part.dag().num_tasks();
   const std::vector<std::int64_t> alike = part.devices_alike();
   report.simulated_devices = std::ranges::count_if(alike, [](std::int64_t n) { return n > 0; });
-  if (!part.steady.windows.empty()) report.simulated_microbatches = part.expanded.microbatches();
+  if (!part.steady().windows.empty()) report.simulated_microbatches = part.expanded().microbatches();
   report.infeasible = memory_shortage(report.memory, topology);
-  report.memory_of_stages = memory_by_stage(strategy, evaluator.contents().options().pipeline, report.memory);
+  report.memory_of_stages = memory_by_stage(strategy, options.pipeline, report.memory);
   Strategy configs;
   for (const BoundOperator* bound : strategy) configs.push_back(bound->config);
-  const RecipeModel model(evaluator.graph());
-  RecognisedRecipe found = recipe_of(configs, evaluator.contents().options(), model, topology);
-  found.recipe = with_policies_of(evaluator.contents().costs().runtime(), std::move(found.recipe));
-  report.recipe = found.str(evaluator.graph());
-  report.idle = idle_devices(configs, evaluator.graph(), topology);
-  report.borrowed_rates = borrowed_rates(evaluator.graph(), topology);
-  report.opaque = opaque_operators(evaluator.graph(), strategy, evaluator.contents().options().pipeline);
+  const RecipeModel model(graph);
+  RecognisedRecipe found = recipe_of(configs, options, model, topology);
+  found.recipe = with_policies_of(part.costs().runtime(), std::move(found.recipe));
+  report.recipe = found.str(graph);
+  report.idle = idle_devices(configs, graph, topology);
+  report.borrowed_rates = borrowed_rates(graph, topology);
+  report.opaque = opaque_operators(graph, strategy, options.pipeline);
   stop_if_late();
-  report.critical = critical_path(part.dag(), part.timeline,
+  report.critical = critical_path(part.dag(), part.timeline(),
                                   [&](TaskId t) { return is_communication(part.labels()[t.index()].kind); });
-  if (!part.steady.windows.empty()) repeat(part, report.critical);
+  if (!part.steady().windows.empty()) repeat(part, report.critical);
   report.critical_host = time_of_hosts(part, report.critical);
   for (const CriticalStep& step : report.critical.steps) report.critical_tasks += part.times(step.from);
-  busy_times(evaluator, strategy, report);
-  report.by_cause = communication_times(
-      evaluator, strategy, groups_of_tasks(evaluator, strategy, GroupMembers::Real), model.axes());
+  busy_times(part, strategy, report);
+  report.by_cause =
+      communication_times(part, strategy, groups_of_tasks(part, strategy, GroupMembers::Real), model.axes());
   return report;
 }
 
@@ -190,19 +191,13 @@ TrainingRates training_rates(const PlanContents& contents, Nanoseconds iteration
 }
 
 PlanReport report_plan(Evaluator& evaluator, const BoundStrategy& strategy, const FlopsCounting& counting) {
-  std::vector<DeviceMemory> memory;
-  const Evaluation evaluation = evaluator.score_labelled(strategy, memory);
-  return report_part(evaluator, strategy, evaluation, std::move(memory), counting);
+  return report_of(evaluator.evaluate(strategy, {.peaks = true, .part = Labels::Make}), strategy, counting);
 }
 
 PlanReport report_plan_in_full(Evaluator& evaluator, const BoundStrategy& strategy,
                                const FlopsCounting& counting) {
-  const Evaluation evaluation = evaluator.evaluate_labelled(strategy);
-  return report_part(evaluator, strategy, evaluation,
-                     evaluator.contents().versions().several()
-                         ? evaluator.stream_memory()
-                         : peak_memory(evaluator.expanded(), evaluator.timeline()),
-                     counting);
+  return report_of(evaluator.evaluate(strategy, {.extent = Extent::All, .peaks = true, .part = Labels::Make}),
+                   strategy, counting);
 }
 
 std::string borrowed_rates(const OperatorGraph& graph, const Topology& topology) {

@@ -56,6 +56,8 @@ struct PlanReport {
   std::string idle;                       ///< see idle_devices(); "" when all devices are used
   std::string borrowed_rates;             ///< see borrowed_rates()
   std::string opaque;                     ///< see opaque_operators()
+  /// What the report is of, with labels. It takes as much memory as the tasks do, until it is reset.
+  std::optional<SimulatedPart> part;
   /// False where there was time for the iteration time alone, see report_in_time(). Then nothing else is
   /// known, and lists by device are empty.
   bool in_full = true;
@@ -76,8 +78,7 @@ std::string opaque_operators(Evaluator& evaluator, const Strategy& strategy);
 std::string opaque_operators(const OperatorGraph& graph, const BoundStrategy& strategy,
                              const std::optional<Pipeline>& pipeline);
 
-/// Simulates with labels, as much as proves the rest (Evaluator::score_labelled), or all. Afterwards the
-/// evaluator's part() is of this plan. `counting`: of its rates.
+/// Simulates as much as proves the rest (Extent::Proving), or all. `counting`: of its rates.
 PlanReport report_plan(Evaluator& evaluator, const BoundStrategy& strategy,
                        const FlopsCounting& counting = {});
 PlanReport report_plan_in_full(Evaluator& evaluator, const BoundStrategy& strategy,

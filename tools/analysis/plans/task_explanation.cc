@@ -34,8 +34,8 @@ int match(const std::string& name, const std::string& which) {
 }
 
 // Whole names go before whole words of names ("layer1" is not "layer12"), those before parts of words.
-std::vector<TaskId> find_tasks(const Evaluator& e, const TaskNames& names, const std::string& which) {
-  const std::size_t tasks = e.task_graph().dag.num_tasks();
+std::vector<TaskId> find_tasks(const SimulatedPart& part, const TaskNames& names, const std::string& which) {
+  const std::size_t tasks = part.task_graph().dag.num_tasks();
   if (const auto id = number_in(which)) {
     if (*id < tasks) return {TaskId(*id)};
     throw InputError(fmt::format("there is no task {}; the plan has tasks 0 to {}", which, tasks - 1));
@@ -52,7 +52,7 @@ std::vector<TaskId> find_tasks(const Evaluator& e, const TaskNames& names, const
   if (found.empty())
     throw InputError(
         fmt::format("no task of the plan is called \"{}\"; tasks read like \"{}\"", which, names(TaskId(0))));
-  const Timeline& timeline = e.timeline();
+  const Timeline& timeline = part.timeline();
   const auto last_first = [&](TaskId t) {
     return std::tuple(-timeline.end[t.index()], -timeline.start[t.index()], t);
   };
@@ -62,12 +62,12 @@ std::vector<TaskId> find_tasks(const Evaluator& e, const TaskNames& names, const
 
 }  // namespace
 
-TaskExplanation explain_task(Evaluator& evaluator, const BoundStrategy& strategy, const std::string& which) {
-  const TaskGraph& tasks = evaluator.task_graph();
-  const Timeline& timeline = evaluator.timeline();
+TaskExplanation explain_task(const SimulatedPart& part, const BoundStrategy& strategy, const std::string& which) {
+  const TaskGraph& tasks = part.task_graph();
+  const Timeline& timeline = part.timeline();
   TaskExplanation explanation;
   explanation.which = which;
-  explanation.matches = find_tasks(evaluator, TaskNames(evaluator, strategy), which);
+  explanation.matches = find_tasks(part, TaskNames(part, strategy), which);
   const Explainer explainer(tasks.dag, timeline);
   Nanoseconds until = timeline.start[explanation.matches.front().index()];
   for (TaskId task = explanation.matches.front(); task.valid();) {

@@ -25,10 +25,10 @@ struct TaskExplanation {
   Nanoseconds compute = 0, communication = 0;  ///< what the chain accounts for: together the task's start
 };
 
-/// Explains a task of the strategy, whose labelled task graph and timeline the evaluator must have. `which`
-/// is a task id, or part of a name ("fc1 forward on node0.gpu0", see TaskNames). Whole names go before whole
-/// words, and those before parts of words; where several tasks match, the last one to end is explained.
-/// InputError when none does.
-TaskExplanation explain_task(Evaluator& evaluator, const BoundStrategy& strategy, const std::string& which);
+/// Explains a task of the strategy. `part`: all tasks of it, with labels. `which` is a task id, or part of a
+/// name ("fc1 forward on node0.gpu0", see TaskNames). Whole names go before whole words, and those before
+/// parts of words; where several tasks match, the last one to end is explained. InputError when none does.
+TaskExplanation explain_task(const SimulatedPart& part, const BoundStrategy& strategy,
+                             const std::string& which);
 
 }  // namespace pipesim

@@ -17,12 +17,12 @@ bool follow_each_other(std::span<const DeviceId> devices) {
 
 }  // namespace
 
-std::vector<std::span<const DeviceId>> groups_of_tasks(Evaluator& e, const BoundStrategy& strategy,
-                                                       GroupMembers members) {
-  const Folding* const folding = members == GroupMembers::Real ? e.part().folding : nullptr;
-  const std::vector<TaskLabel>& labels = e.task_graph().labels;
+std::vector<std::span<const DeviceId>> groups_of_tasks(const SimulatedPart& part,
+                                                       const BoundStrategy& strategy, GroupMembers members) {
+  const Folding* const folding = members == GroupMembers::Real ? part.folding() : nullptr;
+  const std::vector<TaskLabel>& labels = part.task_graph().labels;
   std::vector<std::span<const DeviceId>> groups(labels.size());
-  for (const Wiring& wiring : e.expanded().wirings()) {
+  for (const Wiring& wiring : part.expanded().wirings()) {
     const CommunicationPlan& plan = folding ? folding->whole(*wiring.plan) : *wiring.plan;
     for (std::size_t i = 0; i < plan.tasks.size(); ++i) {
       const std::size_t task = folding ? static_cast<std::size_t>(folding->tasks_of(plan)[i]) : i;
@@ -35,7 +35,7 @@ std::vector<std::span<const DeviceId>> groups_of_tasks(Evaluator& e, const Bound
     const TaskLabel& label = labels[t];
     if (is_pass(label.kind)) pass = label.kind;
     if (!is_inner(label.kind)) continue;
-    const BoundStrategy& used = e.contents().strategy_of(std::max(0, label.microbatch), strategy);
+    const BoundStrategy& used = part.contents().strategy_of(std::max(0, label.microbatch), strategy);
     const PassWork& work = work_of(*used[label.op.index()], pass);
     const auto first = std::ranges::lower_bound(work.exchanges, label.stage, {}, &InnerExchange::step);
     for (auto exchange = first; exchange != work.exchanges.end() && exchange->step == label.stage;
@@ -57,28 +57,28 @@ std::string devices_in_words(std::span<const DeviceId> devices, const Topology& 
   return all ? text : text + ", … " + name(devices.size() - 1);
 }
 
-TaskNames::TaskNames(Evaluator& evaluator, const BoundStrategy& strategy)
-    : evaluator_(evaluator), groups_(groups_of_tasks(evaluator, strategy, GroupMembers::Real)) {}
+TaskNames::TaskNames(const SimulatedPart& part, const BoundStrategy& strategy)
+    : part_(part), groups_(groups_of_tasks(part, strategy, GroupMembers::Real)) {}
 
 std::string TaskNames::operator()(TaskId task) const {
-  return name(task, evaluator_.task_graph().labels[task.index()]);
+  return name(task, part_.task_graph().labels[task.index()]);
 }
 
 std::string TaskNames::without_microbatch(TaskId task) const {
-  TaskLabel label = evaluator_.task_graph().labels[task.index()];
+  TaskLabel label = part_.task_graph().labels[task.index()];
   label.microbatch = -1;
   return name(task, label);
 }
 
 std::string TaskNames::name(TaskId task, TaskLabel label) const {
-  const Topology& topology = evaluator_.topology();
+  const Topology& topology = part_.topology();
   const std::span<const DeviceId> group = groups_[task.index()];
   if (!group.empty()) {
     label.group_size = static_cast<std::int32_t>(group.size());
     label.device = group.front();
     if (label.collective == Collective::Send) label.peer = group.back();
   }
-  const std::string text = describe(label, evaluator_.graph(), topology);
+  const std::string text = describe(label, part_.graph(), topology);
   if (!is_communication(label.kind)) return text + " on " + topology.device(label.device).name;
   if (label.collective == Collective::Send || group.empty()) return text;
   return text + ", " + devices_in_words(group, topology);

@@ -61,12 +61,12 @@ struct PredictedSubject {
   explicit PredictedSubject(Subject of)
       : subject(std::move(of)),
         costs(subject.topology, nullptr, subject.plan.runtime),
-        evaluator(subject.graph, costs, subject.plan.options) {
-    evaluator.evaluate_labelled(evaluator.contents().bind(subject.plan.strategy));
-  }
+        part(*Evaluator(subject.graph, costs, subject.plan.options)
+                  .evaluate(subject.plan.strategy, {.extent = Extent::All, .part = Labels::Make})
+                  .part) {}
   Subject subject;
   CostModel costs;
-  Evaluator evaluator;
+  SimulatedPart part;
 };
 
 // Returns the device of the trace's rank, or the first one where the rank is not known.
@@ -81,7 +81,7 @@ StepComparison comparison_of(PredictedSubject& predicted, DeviceId device, const
   const TracedStep& step = measured.device.steps[number];
   StepComparison comparison;
   try {
-    comparison = compare_steps(predicted_work(predicted.evaluator, predicted.subject.plan, device),
+    comparison = compare_steps(predicted_work(predicted.part, predicted.subject.plan, device),
                                measured_work(trace, step, measured.steps[number]));
   } catch (const InputError& error) {
     throw InputError(fmt::format("{}: {}", trace.file, error.what()));
@@ -138,10 +138,10 @@ int run_calibrate_trace(const Command& command, const Arguments& a, Streams& str
     const StepComparison comparison = comparison_of(*predicted, device, first, traces.front());
     text += "\n" + to_text(comparison);
     json["comparison"] = json_of(comparison);
-    shares = predicted_shares(predicted->evaluator, device);
+    shares = predicted_shares(predicted->part, device);
     shares->keep_host = a.given("keep-host");
-    both = trace_of_both(predicted->evaluator, device, traces.front(),
-                         first.device.steps[first.typical_step()], comparison);
+    both = trace_of_both(predicted->part, device, traces.front(), first.device.steps[first.typical_step()],
+                         comparison);
   }
   if (a.has("topology")) {
     const Topology topology = predicted ? predicted->subject.topology : topology_of(a);

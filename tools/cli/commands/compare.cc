@@ -266,11 +266,9 @@ ComparedRecipe scored(const RecipeRun& run, PlanOptions options, const CostModel
   plan.options.microbatches = run.model.microbatches;
   apply_recipe(run.recipe, RecipeModel(*compared.graph), costs.topology(), plan);
   compared.evaluator = std::make_unique<Evaluator>(*compared.graph, costs, plan.options);
-  const PlanContents& contents = compared.evaluator->contents();
-  std::vector<DeviceMemory> peaks;
-  const Evaluation evaluation = compared.evaluator->score(contents.bind(plan.strategy), peaks);
-  compared.row = {run.text, ScoredStrategy{plan.strategy, evaluation},
-                  memory_shortage(peaks, costs.topology()).value_or("")};
+  const Evaluated found = compared.evaluator->evaluate(plan.strategy, {.peaks = true});
+  compared.row = {run.text, ScoredStrategy{plan.strategy, *found.cost},
+                  memory_shortage(found.peaks, costs.topology()).value_or("")};
   return compared;
 }
 

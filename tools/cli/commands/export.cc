@@ -126,7 +126,7 @@ std::string best_export(const ExportRun& run, const FrameworkPlan& plan) {
                ? "; none of its recipes fits into memory"
                : fmt::format("; no recipe that it runs was found in the {} s of --seconds", run.seconds);
   const CostModel costs(run.topology, nullptr, run.plan.runtime);
-  const Evaluation before = Evaluator(run.graph, costs, run.plan.options).score(run.plan.strategy);
+  const Evaluation before = Evaluator(run.graph, costs, run.plan.options).evaluate(run.plan.strategy);
   const RatedRecipe& best = *ranking.best();
   return fmt::format(
       "; the best that it runs{} is {}: {} an iteration, {} than {}; \"pipesim simulate --model {} "

@@ -120,6 +120,7 @@ JudgedPlan judged_plan(const ImportedRun& run, Recipe recipe) {
   const CostModel costs(run.topology, nullptr, open.plan.runtime);
   Evaluator evaluator(open.graph, costs, open.plan.options);
   PlanReport report = report_plan(evaluator, evaluator.contents().bind(open.plan.strategy));
+  report.part.reset();  // what it is of goes here
   open.plan.recipe = report.recipe;
   return {std::move(open.recipe), std::move(open.plan), std::move(open.graph), std::move(report)};
 }

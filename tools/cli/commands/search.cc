@@ -153,7 +153,8 @@ int report_plan_found(const FoundPlan& found, Streams& streams, std::vector<Fram
     report.recipe = recipe->str();
   made.recipe = report.recipe;
   constexpr std::size_t kStrip = 96, kConfigs = 12;
-  if (report.in_full) answer.pipeline = report_pipeline(evaluator, strategy, report.memory, kStrip);
+  if (report.in_full) answer.pipeline = report_pipeline(*report.part, strategy, report.memory, kStrip);
+  report.part.reset();  // nothing reads its tasks any more
   answer.configs = configs_text(graph, strategy, kConfigs, made.options.pipeline);
   if (calibration && calibration->has_durations() && report.in_full &&
       may_report_in_full(evaluator, strategy))

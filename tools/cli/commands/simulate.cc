@@ -78,27 +78,28 @@ int run_simulate(const Arguments& arguments, Streams& streams) {
   const bool every_task = !run.trace.empty() || !run.dot.empty() || !run.explain.empty();
   const PlanReport report = every_task ? report_plan_in_full(evaluator, strategy, run.counting)
                                        : report_plan(evaluator, strategy, run.counting);
+  const SimulatedPart& part = *report.part;
   Plan plan = s.plan;
   plan.recipe = report.recipe;
   give_plan(streams, run.output, plan, s.graph, s.topology);
-  if (!run.trace.empty()) write_file(run.trace, trace_of(evaluator));
+  if (!run.trace.empty()) write_file(run.trace, trace_of(part));
   if (!run.dot.empty()) {
     std::ostringstream dot;
     dot.exceptions(std::ios::badbit);  // where memory runs out, say so
-    write_dot(dot, evaluator.task_graph(), s.topology, TaskNames(evaluator, strategy));
+    write_dot(dot, part.task_graph(), s.topology, TaskNames(part, strategy));
     write_file(run.dot, dot.str());
   }
   constexpr std::size_t kSteps = 8, kExplained = 24, kConfigs = 12, kStrip = 96;
   const Reliance reliance =
       reliance_of(s.graph, s.topology, s.calibration, s.plan, report.iteration_time, !s.profile_note.empty());
-  const std::optional<PipelineReport> pipeline = report_pipeline(evaluator, strategy, report.memory, kStrip);
+  const std::optional<PipelineReport> pipeline = report_pipeline(part, strategy, report.memory, kStrip);
   std::optional<Json> document;
   if (!run.explain.empty()) {
-    const TaskExplanation why = explain_task(evaluator, strategy, run.explain);
+    const TaskExplanation why = explain_task(part, strategy, run.explain);
     if (run.json) {
-      give_document(streams, json_of(why, evaluator, strategy));
+      give_document(streams, json_of(why, part, strategy));
     } else {
-      streams.out << to_text(why, evaluator, strategy, kExplained);
+      streams.out << to_text(why, part, strategy, kExplained);
     }
   } else if (run.json) {
     Json& json = document.emplace(json_of(report, s.topology));
@@ -128,7 +129,7 @@ int run_simulate(const Arguments& arguments, Streams& streams) {
                         ? to_text(*pipeline) + "\n" + memory_table(report.memory_of_stages, s.topology) + "\n"
                         : "")
                 << configs_text(s.graph, strategy, kConfigs, s.plan.options.pipeline) << "\n"
-                << critical_steps_text(evaluator, strategy, report.critical, kSteps);
+                << critical_steps_text(part, strategy, report.critical, kSteps);
   }
   std::vector<std::string> hints;
   if (report.infeasible) hints = hints_of(run, evaluator);

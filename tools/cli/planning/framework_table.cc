@@ -154,9 +154,9 @@ void take_fastest_of(const std::vector<FrameworkRow>& rows, const PlanRequest& r
     PlannedPipeline made = plan_of_recipe(request, rated.recipe);
     if (illegal(made.graph, made.strategy, made.options, request.topology())) return;
     Evaluator evaluator(made.graph, request.costs, made.options);
-    std::vector<DeviceMemory> peaks;
-    rated.evaluation = evaluator.score(evaluator.contents().bind(made.strategy), peaks);
-    rated.take_memory(peaks, request.topology());
+    const Evaluated found = evaluator.evaluate(made.strategy, {.peaks = true});
+    rated.evaluation = *found.cost;
+    rated.take_memory(found.peaks, request.topology());
     if (!rated.evaluation.feasible() || rated.evaluation.time >= planned.scored->time) return;
     constexpr double kPercent = 100;
     made.scored = rated.evaluation;

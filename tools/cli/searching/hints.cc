@@ -42,16 +42,12 @@ std::optional<PlanOptions> with_recompute(const OperatorGraph& graph, const Plan
 
 bool fits(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options,
           const Strategy& strategy) {
-  return Evaluator(graph, costs, options).score(strategy).feasible();
+  return Evaluator(graph, costs, options).evaluate(strategy).feasible();
 }
 
 // Returns whether a plan fits with this recomputation. The evaluator keeps most of what it needs for it.
 bool fits_with(const Recompute& recompute, Evaluator& evaluator, const Strategy& strategy) {
-  const PlanOptions own = evaluator.contents().options();
-  evaluator.set_pipeline(own.pipeline, recompute);
-  const bool feasible = evaluator.score(strategy).feasible();
-  evaluator.set_pipeline(own.pipeline, own.recompute);
-  return feasible;
+  return evaluator.with(evaluator.contents().options().pipeline, recompute).evaluate(strategy).feasible();
 }
 
 // Returns a hint at the first larger number of microbatches, which are smaller, with which the baseline fits.

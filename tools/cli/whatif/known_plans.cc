@@ -43,29 +43,20 @@ Topology topology_at(const Arguments& point, const Topology& of_plan) {
 
 }  // namespace
 
-ScoredPoint scored(Evaluator& evaluator, const Strategy& strategy) {
-  ScoredPoint point;
-  point.evaluation = evaluator.score(evaluator.contents().bind(strategy), point.peaks);
-  return point;
-}
-
 KnownPlan::Prices::Prices(Topology t, const Subject& s)
     : topology(std::move(t)), costs(topology, pointer_to(s.calibration), s.plan.runtime) {}
 
-std::pair<ScoredPoint, KnownPlan::Priced> KnownPlan::score(const Arguments& point) {
+std::pair<Evaluated, KnownPlan::Priced> KnownPlan::score(const Arguments& point) {
   auto prices = std::make_unique<Prices>(topology_at(point, subject.topology), subject);
   Priced priced = one_of_before();
-  ScoredPoint result;
-  std::optional<Evaluation> again;
-  if (priced.evaluator) again = priced.evaluator->score_repriced(prices->costs, result.peaks);
-  if (again) {
-    result.evaluation = *again;
+  if (priced.evaluator) {
+    priced.evaluator = std::move(*priced.evaluator).with(prices->costs);
   } else {
-    priced.evaluator = std::make_unique<Evaluator>(subject.graph, prices->costs, subject.plan.options);
-    result = scored(*priced.evaluator, subject.plan.strategy);
+    priced.evaluator.emplace(subject.graph, prices->costs, subject.plan.options);
   }
   priced.prices = std::move(prices);
-  return {std::move(result), std::move(priced)};
+  Evaluated found = priced.evaluator->evaluate(subject.plan.strategy, {.peaks = true});
+  return {std::move(found), std::move(priced)};
 }
 
 void KnownPlan::use_again(Priced priced) {

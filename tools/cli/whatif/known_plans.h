@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,15 +14,8 @@
 
 namespace pipesim {
 
-/// The score of a plan at one point, and the peak memory of each device.
-struct ScoredPoint {
-  Evaluation evaluation;
-  std::vector<DeviceMemory> peaks;
-};
-ScoredPoint scored(Evaluator& evaluator, const Strategy& strategy);
-
 /// A plan and its evaluators. Each evaluator has scored the plan with the prices of some point, and scores it
-/// with those of another point in a fraction of the time (Evaluator::score_repriced). Several threads may ask
+/// with those of another point in a fraction of the time (Evaluator::with()). Several threads may ask
 /// at the same time.
 class KnownPlan {
  public:
@@ -34,11 +28,11 @@ class KnownPlan {
   };
   struct Priced {
     std::unique_ptr<Prices> prices;  // of the evaluator
-    std::unique_ptr<Evaluator> evaluator;
+    std::optional<Evaluator> evaluator;
   };
-  /// The score at a point, and an evaluator for this caller.
-  std::pair<ScoredPoint, Priced> score(const Arguments& point);
-  /// Takes back what score() gave, if it scored nothing else since.
+  /// The cost and peaks at a point, and an evaluator for this caller.
+  std::pair<Evaluated, Priced> score(const Arguments& point);
+  /// Takes back what score() gave.
   void use_again(Priced priced);
 
   const Subject subject;

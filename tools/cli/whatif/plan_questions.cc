@@ -64,7 +64,7 @@ Answer noise_of(const PlanQuestions& q, const Subject& s, const CostModel& costs
   Evaluator evaluator(s.graph, costs, s.plan.options);
   const IterationTimes times = iteration_times(evaluator, evaluator.contents().bind(s.plan.strategy),
                                                {asked.noise, asked.samples, asked.seed, q.threads});
-  const Nanoseconds quiet = evaluator.timeline().makespan;
+  const Nanoseconds quiet = times.quiet();
   Table table({{"iterations"}, {"take at most", Align::Right}, {"", Align::Right}});
   Json quantiles = Json::object();
   for (const double share : kShares) {
@@ -101,7 +101,7 @@ Answer goodput_of(const Failures& failures, const Subject& s) {
 void answer(const PlanQuestions& questions, const Subject& s, Streams& streams) {
   const CostModel costs(s.topology, pointer_to(s.calibration), s.plan.runtime);
   Evaluator evaluator(s.graph, costs, s.plan.options);
-  const Evaluation now = evaluator.score(s.plan.strategy);
+  const Evaluation now = evaluator.evaluate(s.plan.strategy);
   Json json{{"model", s.graph.name()},
             {"topology", s.topology.name()},
             {"recipe", s.plan.recipe},

@@ -40,15 +40,15 @@ namespace {
 // begins. So several threads find work, and the answers do not depend on the number of threads.
 constexpr std::size_t kPointsOfChain = 8;
 
-PointResult result_of(Evaluator& evaluator, const Strategy& strategy, const ScoredPoint& scored,
+PointResult result_of(Evaluator& evaluator, const Strategy& strategy, const Evaluated& scored,
                       const FlopsCounting& counting) {
   PointResult result;
   const Topology& topology = evaluator.topology();
-  result.time_s = to_seconds(scored.evaluation.time).value;
+  result.time_s = to_seconds(scored.cost->time).value;
   result.samples_per_s =
       static_cast<double>(samples_per_iteration(evaluator.graph(), evaluator.contents().options())) /
       result.time_s;
-  const TrainingRates rates = training_rates(evaluator.contents(), scored.evaluation.time, counting);
+  const TrainingRates rates = training_rates(evaluator.contents(), scored.cost->time, counting);
   if (rates.tokens_per_second > 0) {
     result.tokens_per_s = rates.tokens_per_second;
     result.mfu = rates.mfu();
@@ -56,7 +56,7 @@ PointResult result_of(Evaluator& evaluator, const Strategy& strategy, const Scor
   }
   result.devices = static_cast<std::int64_t>(topology.num_devices());
   result.memory_bytes = std::ranges::max(scored.peaks, {}, &DeviceMemory::peak).peak.value;
-  result.fits = scored.evaluation.feasible();
+  result.fits = scored.cost->feasible();
   if (const double price = topology.parts().price_per_hour; price > 0)
     result.price_per_hour = price * static_cast<double>(result.devices);
   result.opaque = opaque_operators(evaluator, strategy);
@@ -182,8 +182,9 @@ PointResult PointRunner::run_planned(const Arguments& point) const {
   const Subject s = planned(point);
   const CostModel costs(s.topology, pointer_to(s.calibration), s.plan.runtime);
   Evaluator evaluator(s.graph, costs, s.plan.options);
-  PointResult result = result_of(evaluator, s.plan.strategy, scored(evaluator, s.plan.strategy),
-                                 flops_counting_of(framework_of(point)));
+  PointResult result =
+      result_of(evaluator, s.plan.strategy, evaluator.evaluate(s.plan.strategy, {.peaks = true}),
+                flops_counting_of(framework_of(point)));
   result.kind = kind_of_plan(s.graph, s.plan.strategy, s.plan.options, s.topology);
   result.recipe = s.plan.recipe.empty() ? result.kind : s.plan.recipe;
   if (request_.noise) result.objective_s = seconds(noisy_time(evaluator, s.plan.strategy));

@@ -113,10 +113,9 @@ RatedRecipe rate_recipe(const OpenRun& run, Recipe recipe) {
   const CostModel costs(run.topology, nullptr,
                         run.runtime_is_asked ? run.runtime : with_policies(run.runtime, recipe));
   Evaluator evaluator(graph, costs, plan.options);
-  std::vector<DeviceMemory> peaks;
-  RatedRecipe rated{
-      std::move(recipe), {}, evaluator.score(evaluator.contents().bind(plan.strategy), peaks), {}, {}};
-  rated.take_memory(peaks, run.topology);
+  const Evaluated found = evaluator.evaluate(plan.strategy, {.peaks = true});
+  RatedRecipe rated{std::move(recipe), {}, *found.cost, {}, {}};
+  rated.take_memory(found.peaks, run.topology);
   return rated;
 }
 

@@ -89,14 +89,13 @@ Bytes MemoryCurve::total(std::size_t step) const {
   return sum;
 }
 
-std::vector<MemoryCurve> memory_curves(Evaluator& evaluator, const std::vector<DeviceMemory>& peaks,
+std::vector<MemoryCurve> memory_curves(const SimulatedPart& part, const std::vector<DeviceMemory>& peaks,
                                        std::size_t most_steps) {
-  const SimulatedPart part = evaluator.part();
-  const Topology& topology = evaluator.topology();
-  const std::vector<WeightMemory> permanent = evaluator.contents().permanent_memory(part.expanded.strategy());
+  const Topology& topology = part.topology();
+  const std::vector<WeightMemory> permanent = part.contents().permanent_memory(part.expanded().strategy());
   MemoryChanges changes =
-      memory_changes(part.expanded, {part.timeline, part.expanded.microbatches(),
-                                     part.expanded.tasks_of_one_microbatch(), part.expanded.block()});
+      memory_changes(part.expanded(), {part.timeline(), part.expanded().microbatches(),
+                                       part.expanded().tasks_of_one_microbatch(), part.expanded().block()});
   const std::vector<std::int64_t> alike = part.devices_alike();
   std::vector<MemoryCurve> curves;
   for (std::size_t d = 0; d < alike.size(); ++d) {
@@ -108,7 +107,7 @@ std::vector<MemoryCurve> memory_curves(Evaluator& evaluator, const std::vector<D
     curve.usable = topology.usable_memory(device, peaks[d].communicators);
     curve.memory = topology.kind(device).memory;
     curve.peak = peaks[d].peak;
-    follow_changes(curve, changes[d], permanent_part(permanent[d]), part.timeline.makespan, most_steps);
+    follow_changes(curve, changes[d], permanent_part(permanent[d]), part.timeline().makespan, most_steps);
   }
   return curves;
 }

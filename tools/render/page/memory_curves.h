@@ -22,11 +22,10 @@ struct MemoryCurve {
   [[nodiscard]] Bytes total(std::size_t step) const;
 };
 
-/// Returns the curves of the devices that the evaluator simulated last with labels and that hold anything,
-/// over the simulated part (Evaluator::part()). `peaks`: by device, as PlanReport::memory. Curves of more
-/// than `most_steps` steps are made of equal parts of the time, each with what the device holds at its
-/// fullest moment.
-std::vector<MemoryCurve> memory_curves(Evaluator& evaluator, const std::vector<DeviceMemory>& peaks,
+/// Returns the curves of the devices that were simulated and hold anything, over the simulated part. `peaks`:
+/// by device, as PlanReport::memory. Curves of more than `most_steps` steps are made of equal parts of the
+/// time, each with what the device holds at its fullest moment.
+std::vector<MemoryCurve> memory_curves(const SimulatedPart& part, const std::vector<DeviceMemory>& peaks,
                                        std::size_t most_steps);
 
 /// The object "memory" of docs/reports.md: bytes; categories that never change are a single number.

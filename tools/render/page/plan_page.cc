@@ -56,17 +56,17 @@ std::vector<PageFact> facts_of(const Subject& s, const PlanReport& r) {
 
 std::vector<std::string> notes_of(const Subject& s, const PlanReport& r, const SimulatedPart& part) {
   std::vector<std::string> notes;
-  if (part.folding)
+  if (part.folding())
     notes.push_back(fmt::format("Of {} the {} that stand for the others are drawn: one of each kind.",
                                 devices_text(s.topology), r.simulated_devices));
-  if (!part.steady.windows.empty())
+  if (!part.steady().windows.empty())
     notes.push_back(fmt::format(
         "{} of {} microbatches are drawn. The parts of the timeline between double lines come {} in the "
         "iteration, which takes {}; memory is that of the drawn microbatches, and its peak is given beside "
         "it.",
-        part.expanded.microbatches(), s.plan.options.microbatches, counted(part.steady.repeats + 1, "time"),
-        shown_time(r.iteration_time)));
-  if (r.makespan > r.iteration_time && part.steady.windows.empty())
+        part.expanded().microbatches(), s.plan.options.microbatches,
+        counted(part.steady().repeats + 1, "time"), shown_time(r.iteration_time)));
+  if (r.makespan > r.iteration_time && part.steady().windows.empty())
     notes.push_back(
         fmt::format("Microbatches of the next iterations follow without a gap: an iteration takes {}, "
                     "and what is drawn {}.",
@@ -178,18 +178,18 @@ PlanPage plan_page(const std::string& name, const Subject& s, std::int64_t most_
   Evaluator evaluator(s.graph, costs, s.plan.options);
   const BoundStrategy strategy = evaluator.contents().bind(s.plan.strategy);
   PlanReport report = report_plan(evaluator, strategy, counting);
-  if (!evaluator.part().is_all() && num_tasks_of_all(evaluator.part()) <= most_tasks)
+  if (!report.part->is_all() && num_tasks_of_all(*report.part) <= most_tasks)
     report = report_plan_in_full(evaluator, strategy, counting);
-  const SimulatedPart part = evaluator.part();
+  const SimulatedPart& part = *report.part;
   constexpr std::size_t kStrip = 160, kNodes = 4;
   PlanPage page;
   page.name = name;
   page.facts = facts_of(s, report);
   page.notes = notes_of(s, report, part);
   page.iteration = report.iteration_time;
-  page.timeline = timeline_rows(evaluator, strategy, report.critical);
-  page.memory = memory_curves(evaluator, report.memory, steps_of_memory(part));
-  page.pipeline = report_pipeline(evaluator, strategy, report.memory, kStrip);
+  page.timeline = timeline_rows(part, strategy, report.critical);
+  page.memory = memory_curves(part, report.memory, steps_of_memory(part));
+  page.pipeline = report_pipeline(part, strategy, report.memory, kStrip);
   page.topology = draw_topology(part, s.topology, report.compute, kNodes);
   if (page.pipeline) page.tables.push_back(stages_table(*page.pipeline));
   page.tables.push_back(devices_table(report, part, s.topology));

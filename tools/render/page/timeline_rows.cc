@@ -18,17 +18,16 @@ using Json = nlohmann::ordered_json;
 // Collects rows, tasks and bars of one simulated part.
 class RowCollector {
  public:
-  RowCollector(Evaluator& evaluator, const BoundStrategy& strategy)
-      : e_(evaluator),
-        part_(evaluator.part()),
-        names_(evaluator, strategy),
+  RowCollector(const SimulatedPart& part, const BoundStrategy& strategy)
+      : part_(part),
+        names_(part, strategy),
         alike_(part_.devices_alike()),
-        devices_(evaluator.topology().num_devices()),
+        devices_(part.topology().num_devices()),
         number_of_(part_.dag().num_tasks(), -1) {}
 
   TimelineRows collect(const CriticalPath& critical) {
-    rows_.end = part_.timeline.makespan;
-    rows_.steady = part_.steady;
+    rows_.end = part_.timeline().makespan;
+    rows_.steady = part_.steady();
     order_tasks();
     make_rows();
     add_tasks();
@@ -46,7 +45,7 @@ class RowCollector {
     for (std::size_t t = 0; t < part_.dag().num_tasks(); ++t) {
       if (label(TaskId(t)).kind != TaskKind::Barrier) order_.emplace_back(t);
     }
-    std::ranges::sort(order_, {}, [&](TaskId t) { return std::pair(part_.timeline.start[t.index()], t); });
+    std::ranges::sort(order_, {}, [&](TaskId t) { return std::pair(part_.timeline().start[t.index()], t); });
     for (std::size_t i = 0; i < order_.size(); ++i)
       number_of_[order_[i].index()] = static_cast<std::int32_t>(i);
   }
@@ -54,14 +53,14 @@ class RowCollector {
   // Lanes that are used, then hosts: those of one owner behind each other, in the order of owners' first
   // lanes.
   void make_rows() {
-    const std::vector<std::string> owners = owners_of_lanes(e_);
-    std::vector<Nanoseconds> busy(e_.topology().num_lanes(), 0), host(devices_, 0);
+    const std::vector<std::string> owners = owners_of_lanes(part_);
+    std::vector<Nanoseconds> busy(part_.topology().num_lanes(), 0), host(devices_, 0);
     for (const TaskId t : order_) {
-      const Nanoseconds start = part_.timeline.start[t.index()];
+      const Nanoseconds start = part_.timeline().start[t.index()];
       for (const LaneUse use : part_.dag().lanes(t))
         busy[use.lane.index()] += part_.time_spent(start, start + use.hold);
       if (label(t).kind == TaskKind::Host)
-        host[label(t).device.index()] += part_.time_spent(start, part_.timeline.end[t.index()]);
+        host[label(t).device.index()] += part_.time_spent(start, part_.timeline().end[t.index()]);
     }
     std::map<std::string, std::vector<std::pair<std::size_t, bool>>>
         of_owner;  // lanes; true: the device's host
@@ -92,11 +91,11 @@ class RowCollector {
                                    Nanoseconds busy) const {
     if (of_host) return {owner, "host", true, alike_[lane], busy};
     if (lane < devices_) return {owner, "compute", true, alike_[lane], busy};
-    return {owner, e_.topology().lane_name(LaneId(lane)), false, 1, busy};
+    return {owner, part_.topology().lane_name(LaneId(lane)), false, 1, busy};
   }
 
   void add_tasks() {
-    const Explainer explainer(part_.dag(), part_.timeline);
+    const Explainer explainer(part_.dag(), part_.timeline());
     std::unordered_map<std::string, std::int32_t> known;
     for (const TaskId t : order_) {
       const TaskLabel& of = label(t);
@@ -104,8 +103,8 @@ class RowCollector {
           known.try_emplace(names_.without_microbatch(t), static_cast<std::int32_t>(known.size()));
       if (is_new) rows_.names.push_back(name->first);
       DrawnTask task;
-      task.begin = part_.timeline.start[t.index()];
-      task.duration = part_.timeline.end[t.index()] - task.begin;
+      task.begin = part_.timeline().start[t.index()];
+      task.duration = part_.timeline().end[t.index()] - task.begin;
       task.kind = of.kind;
       task.name = name->second;
       task.microbatch = of.microbatch;
@@ -141,7 +140,6 @@ class RowCollector {
       rows_.bars.push_back({number, host_row_[label(t).device.index()], task.duration});
   }
 
-  Evaluator& e_;
   SimulatedPart part_;
   TaskNames names_;
   std::vector<std::int64_t> alike_;
@@ -154,9 +152,9 @@ class RowCollector {
 
 }  // namespace
 
-TimelineRows timeline_rows(Evaluator& evaluator, const BoundStrategy& strategy,
+TimelineRows timeline_rows(const SimulatedPart& part, const BoundStrategy& strategy,
                            const CriticalPath& critical) {
-  return RowCollector(evaluator, strategy).collect(critical);
+  return RowCollector(part, strategy).collect(critical);
 }
 
 std::int64_t num_tasks_of_all(const SimulatedPart& part) {
@@ -164,7 +162,7 @@ std::int64_t num_tasks_of_all(const SimulatedPart& part) {
   std::int64_t tasks = 0;
   for (std::size_t t = 0; t < part.dag().num_tasks(); ++t) {
     const DeviceId device = part.labels()[t].device;
-    tasks += part.times(part.timeline.start[t]) *
+    tasks += part.times(part.timeline().start[t]) *
              (device.valid() ? std::max<std::int64_t>(1, alike[device.index()]) : 1);
   }
   return tasks;

@@ -54,7 +54,7 @@ struct DrawnBar {
   bool operator==(const DrawnBar&) const = default;
 };
 
-/// The tasks that an evaluator simulated, ready to be drawn: tasks in order of their begin, then names.
+/// The tasks that were simulated, ready to be drawn: tasks in order of their begin, then names.
 /// Barriers, which take no time, are left out.
 struct TimelineRows {
   std::vector<TimelineRow> rows;
@@ -65,9 +65,10 @@ struct TimelineRows {
   SteadyState steady;          ///< parts that come again
 };
 
-/// Returns the rows of the strategy that the evaluator simulated last with labels (Evaluator::part()). Rows
-/// without a task are left out. `critical`: the critical path of the same timeline.
-TimelineRows timeline_rows(Evaluator& evaluator, const BoundStrategy& strategy, const CriticalPath& critical);
+/// Returns the rows of what was simulated of the strategy, with labels. Rows without a task are left out.
+/// `critical`: the critical path of the same timeline.
+TimelineRows timeline_rows(const SimulatedPart& part, const BoundStrategy& strategy,
+                           const CriticalPath& critical);
 
 /// The number of tasks that a simulation of all devices and microbatches would have.
 std::int64_t num_tasks_of_all(const SimulatedPart& part);

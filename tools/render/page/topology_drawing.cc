@@ -238,7 +238,7 @@ TopologyDrawing draw_topology(const SimulatedPart& part, const Topology& topolog
 std::vector<double> loads_of_lanes(const SimulatedPart& part, std::size_t num_lanes) {
   std::vector<Nanoseconds> held(num_lanes, 0);
   for (std::size_t t = 0; t < part.dag().num_tasks(); ++t) {
-    const Nanoseconds start = part.timeline.start[t];
+    const Nanoseconds start = part.timeline().start[t];
     for (const LaneUse use : part.dag().lanes(TaskId(t)))
       held[use.lane.index()] += part.time_spent(start, start + use.hold);
   }

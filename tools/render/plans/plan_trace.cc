@@ -41,15 +41,15 @@ std::vector<std::string> processes_of_lanes(const Topology& topology) {
 
 // "gpu0 (stages 0, 4)": with the stages of the operators that it runs; "gpu3 (stages 3/0)": those of even and
 // of odd microbatches, which go both ways.
-void name_stages(Evaluator& e, std::vector<std::string>& processes) {
-  const std::optional<Pipeline>& pipeline = e.contents().options().pipeline;
+void name_stages(const SimulatedPart& part, std::vector<std::string>& processes) {
+  const std::optional<Pipeline>& pipeline = part.contents().options().pipeline;
   if (!pipeline) return;
   const bool both_ways = schedule_kind(pipeline->schedule).both_ways;
   const std::int32_t last = pipeline->num_stages() - 1;
-  std::vector<std::set<std::int32_t>> stages(e.topology().num_devices());
-  for (const TaskLabel& label : e.task_graph().labels) {
+  std::vector<std::set<std::int32_t>> stages(part.topology().num_devices());
+  for (const TaskLabel& label : part.task_graph().labels) {
     if (!label.op.valid() || is_communication(label.kind)) continue;
-    const std::int32_t stage = e.contents().stage_of(label.op);
+    const std::int32_t stage = part.contents().stage_of(label.op);
     if (!both_ways) {
       stages[label.device.index()].insert(stage);
     } else if (is_pass(label.kind)) {
@@ -73,30 +73,30 @@ void name_stages(Evaluator& e, std::vector<std::string>& processes) {
 
 }  // namespace
 
-std::vector<std::string> owners_of_lanes(Evaluator& evaluator) {
-  std::vector<std::string> processes = processes_of_lanes(evaluator.topology());
-  name_stages(evaluator, processes);
+std::vector<std::string> owners_of_lanes(const SimulatedPart& part) {
+  std::vector<std::string> processes = processes_of_lanes(part.topology());
+  name_stages(part, processes);
   return processes;
 }
 
-std::string trace_of(Evaluator& evaluator) {
-  const TaskGraph& tasks = evaluator.task_graph();
-  const Topology& topology = evaluator.topology();
-  const std::vector<std::string> processes = owners_of_lanes(evaluator);
+std::string trace_of(const SimulatedPart& part) {
+  const TaskGraph& tasks = part.task_graph();
+  const Topology& topology = part.topology();
+  const std::vector<std::string> processes = owners_of_lanes(part);
   const auto communicates = [&](TaskId t) { return is_communication(tasks.labels[t.index()].kind); };
   TraceLabels labels;
   labels.process = [&](LaneId lane) { return processes[lane.index()]; };
   labels.thread = [&](LaneId lane) {
     return lane.index() < topology.num_devices() ? "compute" : topology.lane_name(lane);
   };
-  labels.task = [&](TaskId t) { return describe(tasks.labels[t.index()], evaluator.graph(), topology); };
+  labels.task = [&](TaskId t) { return describe(tasks.labels[t.index()], part.graph(), topology); };
   labels.category = [&](TaskId t) { return std::string(name_of(tasks.labels[t.index()].kind)); };
   labels.args = [&](TaskId t) {
     std::vector<std::pair<std::string, std::string>> args{{"task", std::to_string(t.value)}};
     const TaskLabel& label = tasks.labels[t.index()];
     if (label.microbatch >= 0) args.emplace_back("microbatch", std::to_string(label.microbatch + 1));
-    if (label.op.valid() && evaluator.contents().options().pipeline)
-      args.emplace_back("stage", std::to_string(evaluator.contents().stage_of(label.op)));
+    if (label.op.valid() && part.contents().options().pipeline)
+      args.emplace_back("stage", std::to_string(part.contents().stage_of(label.op)));
     if (communicates(t)) args.emplace_back("size", pretty(label.size));
     return args;
   };
@@ -108,7 +108,7 @@ std::string trace_of(Evaluator& evaluator) {
   return with_memory(too_many, [&] {
     std::ostringstream out;
     out.exceptions(std::ios::badbit);  // what can't be kept would be left out without a word
-    write_trace(out, tasks.dag, evaluator.timeline(), labels);
+    write_trace(out, tasks.dag, part.timeline(), labels);
     return std::move(out).str();
   });
 }
@@ -124,10 +124,9 @@ struct CriticalPart {
 
 }  // namespace
 
-std::string critical_steps_text(Evaluator& evaluator, const BoundStrategy& strategy, const CriticalPath& path,
-                                std::size_t most) {
-  const TaskNames names(evaluator, strategy);
-  const SimulatedPart part = evaluator.part();
+std::string critical_steps_text(const SimulatedPart& part, const BoundStrategy& strategy,
+                                const CriticalPath& path, std::size_t most) {
+  const TaskNames names(part, strategy);
   const auto& labels = part.labels();
   using Key = std::tuple<TaskKind, OperatorId, TensorId, DeviceId, DeviceId, Collective>;
   std::map<Key, CriticalPart> parts;

@@ -20,8 +20,8 @@ using Json = nlohmann::ordered_json;
 // What chains look like to people.
 class ChainText {
  public:
-  ChainText(const TaskExplanation& explanation, Evaluator& evaluator, const BoundStrategy& strategy)
-      : x_(explanation), e_(evaluator), names_(evaluator, strategy) {}
+  ChainText(const TaskExplanation& explanation, const SimulatedPart& part, const BoundStrategy& strategy)
+      : x_(explanation), part_(part), names_(part, strategy) {}
 
   [[nodiscard]] std::string text(std::size_t most) const {
     const TaskId task = x_.matches.front();
@@ -45,9 +45,9 @@ class ChainText {
     std::string task, why;
   };
 
-  [[nodiscard]] const TaskLabel& label(TaskId t) const { return e_.task_graph().labels[t.index()]; }
-  [[nodiscard]] Nanoseconds start_of(TaskId t) const { return e_.timeline().start[t.index()]; }
-  [[nodiscard]] Nanoseconds end_of(TaskId t) const { return e_.timeline().end[t.index()]; }
+  [[nodiscard]] const TaskLabel& label(TaskId t) const { return part_.task_graph().labels[t.index()]; }
+  [[nodiscard]] Nanoseconds start_of(TaskId t) const { return part_.timeline().start[t.index()]; }
+  [[nodiscard]] Nanoseconds end_of(TaskId t) const { return part_.timeline().end[t.index()]; }
   static std::string time(Nanoseconds t) { return pretty(to_seconds(t)); }
 
   [[nodiscard]] std::string matches_text() const {
@@ -80,9 +80,9 @@ class ChainText {
     if (w.cause == Cause::Nothing) return "nothing was in its way";
     if (held.after_step) return fmt::format("its step of the schedule came after {}", the_task(w.task));
     if (w.cause == Cause::Input) return fmt::format("waited for {}", the_task(w.task));
-    const bool device = w.lane.index() < e_.topology().num_devices();
+    const bool device = w.lane.index() < part_.topology().num_devices();
     return fmt::format("was ready at {}; {}{} was busy with {}", time(w.ready), device ? "" : "link ",
-                       e_.topology().lane_name(w.lane), the_task(w.task));
+                       part_.topology().lane_name(w.lane), the_task(w.task));
   }
 
   // What tasks do, but for which operator or tensor; all that a device computes alike where `all_passes`.
@@ -127,10 +127,10 @@ class ChainText {
                                             : fmt::format("{} of {}", name_of(l.collective), what);
   }
   [[nodiscard]] std::string place(const TaskLabel& l) const {
-    const std::string& device = e_.topology().device(l.device).name;
+    const std::string& device = part_.topology().device(l.device).name;
     if (!is_communication(l.kind)) return " on " + device;
     if (l.collective == Collective::Send)
-      return fmt::format(" from {} to {}", device, e_.topology().device(l.peer).name);
+      return fmt::format(" from {} to {}", device, part_.topology().device(l.peer).name);
     return fmt::format(" over {} devices", l.group_size);
   }
   static std::string plural(const std::string& work) {
@@ -233,7 +233,7 @@ class ChainText {
   }
 
   const TaskExplanation& x_;
-  Evaluator& e_;
+  SimulatedPart part_;
   TaskNames names_;
 };
 
@@ -251,15 +251,15 @@ std::string_view name_of_cause(Cause cause) {
 
 }  // namespace
 
-std::string to_text(const TaskExplanation& explanation, Evaluator& evaluator, const BoundStrategy& strategy,
-                    std::size_t most) {
-  return ChainText(explanation, evaluator, strategy).text(most);
+std::string to_text(const TaskExplanation& explanation, const SimulatedPart& part,
+                    const BoundStrategy& strategy, std::size_t most) {
+  return ChainText(explanation, part, strategy).text(most);
 }
 
-nlohmann::ordered_json json_of(const TaskExplanation& explanation, Evaluator& evaluator,
+nlohmann::ordered_json json_of(const TaskExplanation& explanation, const SimulatedPart& part,
                                const BoundStrategy& strategy) {
-  const TaskNames names(evaluator, strategy);
-  const Timeline& timeline = evaluator.timeline();
+  const TaskNames names(part, strategy);
+  const Timeline& timeline = part.timeline();
   Json chain = Json::array(), matches = Json::array();
   for (const TaskId t : explanation.matches) matches.push_back(t.value);
   for (const HeldTask& held : explanation.chain) {
@@ -271,7 +271,7 @@ nlohmann::ordered_json json_of(const TaskExplanation& explanation, Evaluator& ev
              {"cause", name_of_cause(held.why.cause)}};
     if (held.why.task.valid()) row["held_by"] = held.why.task.value;
     if (held.why.cause == Cause::Lane) {
-      row["lane"] = evaluator.topology().lane_name(held.why.lane);
+      row["lane"] = part.topology().lane_name(held.why.lane);
       row["ready_s"] = seconds(held.why.ready);
     }
     chain.push_back(std::move(row));

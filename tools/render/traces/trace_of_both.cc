@@ -27,10 +27,10 @@ class TracksOfProcess {
   std::map<std::string, std::size_t> numbers_;
 };
 
-void add_predicted_slices(Evaluator& evaluator, DeviceId device, TracksOfProcess tracks,
+void add_predicted_slices(const SimulatedPart& part, DeviceId device, TracksOfProcess tracks,
                           std::vector<TraceSlice>& slices) {
-  const TaskGraph& tasks = evaluator.task_graph();
-  const Timeline& timeline = evaluator.timeline();
+  const TaskGraph& tasks = part.task_graph();
+  const Timeline& timeline = part.timeline();
   const std::size_t host = tracks.track("host"), compute = tracks.track("compute");
   for (std::size_t t = 0; t < tasks.labels.size(); ++t) {
     const TaskLabel& label = tasks.labels[t];
@@ -40,8 +40,8 @@ void add_predicted_slices(Evaluator& evaluator, DeviceId device, TracksOfProcess
     std::size_t track = compute;
     if (label.kind == TaskKind::Host) track = host;
     if (is_communication(label.kind)) track = tracks.track("communication");
-    slices.push_back({track, describe(label, evaluator.graph(), evaluator.topology()),
-                      std::string(name_of(label.kind)), timeline.start[t], duration});
+    slices.push_back({track, describe(label, part.graph(), part.topology()), std::string(name_of(label.kind)),
+                      timeline.start[t], duration});
   }
 }
 
@@ -92,13 +92,12 @@ void add_differences(const StepComparison& comparison, TracksOfProcess tracks,
 
 }  // namespace
 
-std::string trace_of_both(Evaluator& evaluator, DeviceId device, const MeasuredTrace& trace,
+std::string trace_of_both(const SimulatedPart& part, DeviceId device, const MeasuredTrace& trace,
                           const TracedStep& step, const StepComparison& comparison) {
   std::vector<TraceTrack> tracks;
   std::vector<TraceSlice> slices;
-  add_predicted_slices(evaluator, device,
-                       {fmt::format("predicted: {}", evaluator.topology().device(device).name), tracks},
-                       slices);
+  add_predicted_slices(part, device,
+                       {fmt::format("predicted: {}", part.topology().device(device).name), tracks}, slices);
   add_measured_slices(trace, step, {fmt::format("measured: {}", step.name), tracks}, slices);
   add_differences(comparison, {"differences, the largest first", tracks}, slices);
   std::ostringstream out;

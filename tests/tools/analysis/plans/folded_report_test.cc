@@ -29,12 +29,11 @@ TEST(FoldedReport, IsThatOfAllTasks) {
     PlanOptions options;
     options.microbatches = 16;
     made.apply_to(options);
-    Evaluator evaluator(graph, costs, options);
-    evaluator.fold_from(0);
+    Evaluator evaluator(graph, costs, options, 0);
     const BoundStrategy strategy = evaluator.contents().bind(made.strategy);
     constexpr std::size_t kColumns = 60;
     const PlanReport whole = report_plan_in_full(evaluator, strategy);
-    const auto whole_pipeline = report_pipeline(evaluator, strategy, whole.memory, kColumns);
+    const auto whole_pipeline = report_pipeline(*whole.part, strategy, whole.memory, kColumns);
     const PlanReport part = report_plan(evaluator, strategy);
     folded += part.simulated_devices < 16 ? 1 : 0;
     steady += part.simulated_microbatches > 0 ? 1 : 0;
@@ -48,7 +47,7 @@ TEST(FoldedReport, IsThatOfAllTasks) {
     EXPECT_EQ(part.memory_of_stages, whole.memory_of_stages);
     EXPECT_EQ(part.critical.compute + part.critical.communication + part.critical.waiting, part.makespan);
     EXPECT_EQ(part.recipe, whole.recipe);
-    const auto pipeline = report_pipeline(evaluator, strategy, part.memory, kColumns);
+    const auto pipeline = report_pipeline(*part.part, strategy, part.memory, kColumns);
     ASSERT_EQ(pipeline.has_value(), whole_pipeline.has_value());
     if (!pipeline) return;
     EXPECT_EQ(pipeline->stages, whole_pipeline->stages);
@@ -69,8 +68,7 @@ TEST(FoldedReport, CountsTheDurationsOfAllDevices) {
   PlanOptions options;
   options.microbatches = 16;
   made.apply_to(options);
-  Evaluator evaluator(graph, costs, options);
-  evaluator.fold_from(0);
+  Evaluator evaluator(graph, costs, options, 0);
   const BoundStrategy strategy = evaluator.contents().bind(made.strategy);
   const PlanReport part = report_plan(evaluator, strategy);
   EXPECT_LT(part.simulated_devices, 16);

@@ -50,7 +50,7 @@ TEST(PlanReport, OfPipelinesOnABusCountsOnlyTheirOwnCommunication) {
     const PlanReport report = report_plan(evaluator, evaluator.contents().bind(p.strategy));
     const std::vector<DeviceId> used = devices_of(p.strategy);
     std::vector<bool> meets(more.num_devices());
-    const TaskGraph& tasks = evaluator.task_graph();
+    const TaskGraph& tasks = report.part->task_graph();
     for (std::size_t t = 0; t < tasks.labels.size(); ++t) {
       const TaskLabel& label = tasks.labels[t];
       Nanoseconds held = 0;  // few bytes take no nanosecond

@@ -26,7 +26,7 @@ TEST(ReportInTime, TellsWhatThereWasTimeFor) {
     options.recompute.kind = again;
     Evaluator evaluator(c.graph, c.costs, options);
     const BoundStrategy strategy = evaluator.contents().bind(baseline_strategy("expert", c.graph, c.costs));
-    const Evaluation scored = evaluator.score(strategy);
+    const Evaluation scored = evaluator.evaluate(strategy);
     const PlanReport full = report_plan(evaluator, strategy);
     int times = 0, complete = 0;
     for (std::int64_t looks = 1; complete == 0; looks += 1 + looks / 4) {

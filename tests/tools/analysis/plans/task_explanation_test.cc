@@ -33,24 +33,25 @@ struct Simulated {
   SearchCase c;
   Evaluator evaluator;
   BoundStrategy strategy;
+  SimulatedPart part;
 
   Simulated(const std::string& model, const std::string& topology, std::string_view baseline,
             std::int32_t microbatches = 1)
-      : c(model, topology), evaluator(c.graph, c.costs, options(microbatches)) {
-    strategy = evaluator.contents().bind(baseline_strategy(baseline, c.graph, c.costs));
-    evaluator.evaluate_labelled(strategy);
-  }
+      : c(model, topology),
+        evaluator(c.graph, c.costs, options(microbatches)),
+        strategy(evaluator.contents().bind(baseline_strategy(baseline, c.graph, c.costs))),
+        part(*evaluator.evaluate(strategy, {.extent = Extent::All, .part = Labels::Make}).part) {}
   static PlanOptions options(std::int32_t microbatches) {
     PlanOptions options;
     options.microbatches = microbatches;
     return options;
   }
-  TaskExplanation explain(const std::string& which) { return explain_task(evaluator, strategy, which); }
+  TaskExplanation explain(const std::string& which) { return explain_task(part, strategy, which); }
   std::string text(const std::string& which, std::size_t most = 24) {
-    return to_text(explain(which), evaluator, strategy, most);
+    return to_text(explain(which), part, strategy, most);
   }
-  [[nodiscard]] Nanoseconds start(TaskId t) const { return evaluator.timeline().start[t.index()]; }
-  [[nodiscard]] Nanoseconds end(TaskId t) const { return evaluator.timeline().end[t.index()]; }
+  [[nodiscard]] Nanoseconds start(TaskId t) const { return part.timeline().start[t.index()]; }
+  [[nodiscard]] Nanoseconds end(TaskId t) const { return part.timeline().end[t.index()]; }
 };
 
 // Looked through by hand: each line's task ends when the one above may begin.
@@ -90,7 +91,7 @@ task 180, linear1 update on node0.gpu0, runs from 126 us to 130 us. The chain th
 
 TEST(TaskExplanation, AnIdOrAWholeNameIsOneTask) {
   Simulated s("lenet", "p100-4x4", "data-parallel");
-  const TaskNames names(s.evaluator, s.strategy);
+  const TaskNames names(s.part, s.strategy);
   const TaskId task = s.explain("conv1 forward on node0.gpu1").matches.front();
   EXPECT_EQ(s.explain(std::to_string(task.value)).matches, std::vector<TaskId>{task});
   EXPECT_THAT(s.text("conv1 forward on node0.gpu1"), Not(HasSubstr("in their names")));
@@ -102,7 +103,7 @@ TEST(TaskExplanation, AnIdOrAWholeNameIsOneTask) {
 // GPT has layer1.attention_norm and layer11.attention as well.
 TEST(TaskExplanation, WholeWordsGoBeforePartsOfWords) {
   Simulated s("gpt", "p100-4x4", "data-parallel");
-  const TaskNames names(s.evaluator, s.strategy);
+  const TaskNames names(s.part, s.strategy);
   const auto operators = [&](const std::string& which) {
     std::set<std::string> found;
     for (const TaskId t : s.explain(which).matches) found.insert(names(t).substr(0, names(t).find(' ')));
@@ -136,14 +137,14 @@ TEST(TaskExplanation, ChainsAccountForAllTime) {
     for (const std::int32_t microbatches : {1, 3}) {
       SCOPED_TRACE(fmt::format("{} {}", baseline, microbatches));
       Simulated s("nmt:steps=3", "p100-4x4", baseline, microbatches);
-      const std::size_t tasks = s.evaluator.task_graph().dag.num_tasks();
+      const std::size_t tasks = s.part.task_graph().dag.num_tasks();
       for (std::size_t t = 0; t < tasks; t += 97) {
         const TaskExplanation x = s.explain(std::to_string(t));
         EXPECT_EQ(x.compute + x.communication, s.start(TaskId(t)));
         for (std::size_t i = 1; i < x.chain.size(); ++i) {
           EXPECT_EQ(x.chain[i - 1].why.task, x.chain[i].task);
           EXPECT_LE(s.start(x.chain[i].task), s.start(x.chain[i - 1].task));
-          EXPECT_NE(s.evaluator.task_graph().labels[x.chain[i].task.index()].kind, TaskKind::Barrier);
+          EXPECT_NE(s.part.task_graph().labels[x.chain[i].task.index()].kind, TaskKind::Barrier);
         }
         EXPECT_EQ(s.start(x.chain.back().task), 0);
         EXPECT_EQ(x.chain.back().why.cause, Cause::Nothing);
@@ -157,7 +158,7 @@ TEST(TaskExplanation, LongChainsAreShort) {
   Simulated s("nmt:steps=12", "p100-4x4", "data-parallel");
   const TaskExplanation x = s.explain("update");
   EXPECT_GT(x.chain.size(), 100);
-  const std::string text = to_text(x, s.evaluator, s.strategy, 24);
+  const std::string text = to_text(x, s.part, s.strategy, 24);
   EXPECT_LE(std::ranges::count(text, '\n'), 40) << text;
   EXPECT_THAT(text, AllOf(Not(HasSubstr("next line")), HasSubstr("… "), Not(HasSubstr("more lines"))));
   // The list of what else is called so ends as well.

@@ -28,7 +28,7 @@ TEST(EstimatedRate, IsTold) {
     if (illegal(graph, p.strategy, p.options, topology)) return;
     Evaluator evaluator(graph, costs, p.options);
     const BoundStrategy bound = evaluator.contents().bind(p.strategy);
-    const Evaluation score = evaluator.score(bound);
+    const Evaluation score = evaluator.evaluate(bound);
     const PlanReport report = report_plan(evaluator, bound);
     EXPECT_EQ(report.iteration_time, score.time);
     EXPECT_EQ(memory_overflow(report.memory, topology), score.overflow);

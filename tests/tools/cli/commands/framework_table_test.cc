@@ -23,7 +23,7 @@ class TakeFastestOf : public testing::Test {
 
   [[nodiscard]] PlannedPipeline plan(const char* recipe) const {
     PlannedPipeline planned = plan_of_recipe(request_, parse_recipe(recipe));
-    planned.scored = Evaluator(planned.graph, request_.costs, planned.options).score(planned.strategy);
+    planned.scored = Evaluator(planned.graph, request_.costs, planned.options).evaluate(planned.strategy);
     planned.recipes = RecipeRanking{};
     planned.recipes->rated.push_back({parse_recipe(recipe), {}, *planned.scored, {}, 0});
     planned.proven = false;
@@ -51,7 +51,7 @@ TEST_F(TakeFastestOf, PutsAFasterRecipeInThePlansPlace) {
   ASSERT_LT(fast.scored->time, slow.time);
   EXPECT_EQ(planned.scored->time, fast.scored->time);
   EXPECT_EQ(planned.strategy, fast.strategy);
-  EXPECT_EQ(Evaluator(planned.graph, costs_, planned.options).score(planned.strategy).time,
+  EXPECT_EQ(Evaluator(planned.graph, costs_, planned.options).evaluate(planned.strategy).time,
             fast.scored->time);
   EXPECT_THAT(planned.note, testing::MatchesRegex("found among the recipes of Megatron-LM, [0-9.]+ % faster "
                                                   "than what was found among all"));

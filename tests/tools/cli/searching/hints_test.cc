@@ -33,7 +33,7 @@ struct Tight {
     baseline.name = "data-parallel";
     baseline.scored = ScoredStrategy{baseline_strategy(baseline.name, graph, costs), {}};
   }
-  [[nodiscard]] bool fits() { return evaluator.score(baseline.scored->strategy).feasible(); }
+  [[nodiscard]] bool fits() { return evaluator.evaluate(baseline.scored->strategy).feasible(); }
   std::vector<std::string> hints(const Algorithm* algorithm, std::int32_t microbatches = 1) {
     return hints_to_fit(evaluator, baseline, {kTightGpt, microbatches}, algorithm);
   }

@@ -26,14 +26,13 @@ using testing::Le;
 struct SimulatedPipeline {
   SearchCase c{"gpt:layers=4,hidden=64,heads=4,vocab=96,sequence=32,positions=32,batch=4", "p100-4x4:1"};
   PlanOptions options;
-  Evaluator evaluator{c.graph, c.costs, PlanOptions()};
+  Evaluator evaluator;
   BoundStrategy strategy;
   PlanReport report;
 
   explicit SimulatedPipeline(const std::string& recipe = "pp2,dp2,mbs2", std::int32_t microbatches = 4,
                              std::size_t fold_from = 1'000'000)
-      : options(options_of(recipe, microbatches)), evaluator(c.graph, c.costs, options) {
-    evaluator.fold_from(fold_from);
+      : options(options_of(recipe, microbatches)), evaluator(c.graph, c.costs, options, fold_from) {
     strategy = evaluator.contents().bind(made(recipe).strategy);
   }
   void in_full() { report = report_plan_in_full(evaluator, strategy); }
@@ -48,14 +47,14 @@ struct SimulatedPipeline {
     made(recipe).apply_to(of);
     return of;
   }
-  TimelineRows rows() { return timeline_rows(evaluator, strategy, report.critical); }
+  TimelineRows rows() { return timeline_rows(*report.part, strategy, report.critical); }
 };
 
 TEST(TimelineRows, DrawEveryTaskOnTheLanesThatItHolds) {
   SimulatedPipeline s;
   s.in_full();
   const TimelineRows rows = s.rows();
-  const TaskGraph& graph = s.evaluator.task_graph();
+  const TaskGraph& graph = s.report.part->task_graph();
   std::size_t tasks = 0, bars = 0;
   Nanoseconds held = 0;
   for (std::size_t t = 0; t < graph.dag.num_tasks(); ++t) {
@@ -68,7 +67,7 @@ TEST(TimelineRows, DrawEveryTaskOnTheLanesThatItHolds) {
   }
   EXPECT_EQ(rows.tasks.size(), tasks);
   EXPECT_EQ(rows.bars.size(), bars);
-  EXPECT_EQ(rows.end, s.evaluator.timeline().makespan);
+  EXPECT_EQ(rows.end, s.report.part->timeline().makespan);
   Nanoseconds drawn = 0, busy = 0;
   for (const DrawnBar& bar : rows.bars) drawn += bar.hold;
   for (const TimelineRow& row : rows.rows) busy += row.busy;
@@ -121,7 +120,7 @@ TEST(TimelineRows, CriticalPartsAddUpToTheIteration) {
   Nanoseconds critical = 0, of_path = 0, of_barriers = 0;
   for (const DrawnTask& task : s.rows().tasks) critical += task.critical;
   for (const CriticalStep& step : s.report.critical.steps) {
-    const TaskKind kind = s.evaluator.task_graph().labels[step.task.index()].kind;
+    const TaskKind kind = s.report.part->labels()[step.task.index()].kind;
     (kind == TaskKind::Barrier ? of_barriers : of_path) += step.until - step.from;
   }
   EXPECT_EQ(critical, of_path);
@@ -147,9 +146,9 @@ TEST(TimelineRows, AreColumnsInJson) {
 TEST(TimelineRows, OfAFoldedPlanHaveOneDeviceOfEachKind) {
   SimulatedPipeline s("pp2,dp2,mbs2", 64, 0);
   s.in_part();
-  const SimulatedPart part = s.evaluator.part();
-  ASSERT_NE(part.folding, nullptr);
-  ASSERT_FALSE(part.steady.windows.empty());
+  const SimulatedPart part = *s.report.part;
+  ASSERT_NE(part.folding(), nullptr);
+  ASSERT_FALSE(part.steady().windows.empty());
   const TimelineRows rows = s.rows();
   std::map<std::string, std::int64_t> alike;
   for (const TimelineRow& row : rows.rows) {
@@ -161,7 +160,7 @@ TEST(TimelineRows, OfAFoldedPlanHaveOneDeviceOfEachKind) {
   // The tasks of all are as many as a simulation of all has.
   const std::int64_t estimated = num_tasks_of_all(part);
   s.in_full();
-  const auto all = static_cast<std::int64_t>(s.evaluator.task_graph().dag.num_tasks());
+  const auto all = static_cast<std::int64_t>(s.report.part->dag().num_tasks());
   EXPECT_THAT(estimated, AllOf(Ge(all * 8 / 10), Le(all * 12 / 10)));
 }
 
@@ -170,7 +169,7 @@ TEST(MemoryCurves, ReachThePeaksOfTheReport) {
   s.in_full();
   // Exact, and of few steps, which keep the fullest moments.
   for (const std::size_t most : {std::size_t{100'000}, std::size_t{50}}) {
-    const std::vector<MemoryCurve> curves = memory_curves(s.evaluator, s.report.memory, most);
+    const std::vector<MemoryCurve> curves = memory_curves(*s.report.part, s.report.memory, most);
     ASSERT_EQ(curves.size(), 4U);
     for (std::size_t d = 0; d < curves.size(); ++d) {
       const MemoryCurve& curve = curves[d];
@@ -193,7 +192,7 @@ TEST(TopologyDrawing, HasEachDeviceInsideItsNode) {
   const BoundStrategy strategy =
       evaluator.contents().bind(baseline_strategy("data-parallel", c.graph, c.costs));
   const PlanReport report = report_plan_in_full(evaluator, strategy);
-  const TopologyDrawing drawing = draw_topology(evaluator.part(), c.topology, report.compute, 4);
+  const TopologyDrawing drawing = draw_topology(*report.part, c.topology, report.compute, 4);
   EXPECT_EQ(drawing.nodes.size(), 4U);
   EXPECT_EQ(drawing.nodes_left_out, 2U);
   std::size_t devices = 0;
@@ -215,7 +214,7 @@ TEST(TopologyDrawing, HasEachDeviceInsideItsNode) {
 TEST(TopologyDrawing, LoadsAreSharesOfTheIteration) {
   SimulatedPipeline s;
   s.in_full();
-  const std::vector<double> loads = loads_of_lanes(s.evaluator.part(), s.c.topology.num_lanes());
+  const std::vector<double> loads = loads_of_lanes(*s.report.part, s.c.topology.num_lanes());
   const auto whole = static_cast<double>(s.report.makespan);
   for (std::size_t d = 0; d < 4; ++d)
     EXPECT_NEAR(loads[d], static_cast<double>(s.report.compute[d]) / whole, 1e-12);

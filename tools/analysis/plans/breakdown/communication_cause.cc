@@ -150,20 +150,19 @@ CommunicationCause cause_of_statistic(OperatorId op, std::span<const DeviceId> g
   return cause_of_roles(roles, contexts.differ(group));
 }
 
-std::vector<CommunicationCause> causes_of_tasks(Evaluator& evaluator, const BoundStrategy& strategy,
+std::vector<CommunicationCause> causes_of_tasks(const SimulatedPart& part, const BoundStrategy& strategy,
                                                 const DeviceGroups& groups, const ModelAxes& axes) {
-  const SimulatedPart part = evaluator.part();
-  const PlanContents& contents = evaluator.contents();
+  const PlanContents& contents = part.contents();
   const ContextParts contexts(contents, strategy, axes);
   std::vector<CommunicationCause> causes(part.dag().num_tasks(), CommunicationCause::Tensor);
   // Microbatches have equal wirings.
   std::map<std::tuple<const CommunicationPlan*, TensorId, TaskKind>, CommunicationCause> known;
-  for (const Wiring& wiring : part.expanded.wirings()) {
+  for (const Wiring& wiring : part.expanded().wirings()) {
     if (wiring.plan->tasks.empty()) continue;
     const auto [at, fresh] = known.try_emplace({wiring.plan, wiring.tensor, wiring.kind});
     if (fresh) {
       stop_if_late();
-      const CommunicationPlan& whole = part.folding ? part.folding->whole(*wiring.plan) : *wiring.plan;
+      const CommunicationPlan& whole = part.folding() ? part.folding()->whole(*wiring.plan) : *wiring.plan;
       at->second = cause_of(wiring, whole, contents.strategy_of(std::max(0, wiring.microbatch), strategy),
                             contents.options().pipeline, axes, contexts);
     }

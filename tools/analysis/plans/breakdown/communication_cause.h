@@ -61,10 +61,10 @@ CommunicationCause cause_of_statistic(OperatorId op, std::span<const DeviceId> g
 /// By task, the devices that communicate in it; empty for other tasks.
 using DeviceGroups = std::vector<std::span<const DeviceId>>;
 
-/// Returns the cause by task of the labelled task graph that the evaluator has of the strategy. It means
-/// nothing for tasks that do not communicate. `groups`: the real ones, see groups_of_tasks(). A task that
-/// stands for others gives all of them its cause.
-std::vector<CommunicationCause> causes_of_tasks(Evaluator& evaluator, const BoundStrategy& strategy,
+/// Returns the cause by task of what was simulated of the strategy, with labels. It means nothing for tasks
+/// that do not communicate. `groups`: the real ones, see groups_of_tasks(). A task that stands for others
+/// gives all of them its cause.
+std::vector<CommunicationCause> causes_of_tasks(const SimulatedPart& part, const BoundStrategy& strategy,
                                                 const DeviceGroups& groups, const ModelAxes& axes);
 
 }  // namespace pipesim

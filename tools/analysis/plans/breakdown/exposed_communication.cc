@@ -14,10 +14,10 @@ namespace {
 // Goes through the tasks in the order of time, and adds up what each device does between two changes.
 class CommunicationSweep {
  public:
-  CommunicationSweep(Evaluator& evaluator, const BoundStrategy& strategy, const DeviceGroups& groups,
+  CommunicationSweep(const SimulatedPart& part, const BoundStrategy& strategy, const DeviceGroups& groups,
                      const ModelAxes& axes)
-      : part_(evaluator.part()), devices_(evaluator.topology().num_devices()) {
-    causes_ = causes_of_tasks(evaluator, strategy, groups, axes);
+      : part_(part), devices_(part.topology().num_devices()) {
+    causes_ = causes_of_tasks(part, strategy, groups, axes);
     list_members(groups);
   }
 
@@ -30,12 +30,12 @@ class CommunicationSweep {
       const auto [start, task] = starts[i];
       while (!running.empty() && running.top().first <= start) end(running);
       change(start, task, 1);
-      running.emplace(part_.timeline.end[task], task);
+      running.emplace(part_.timeline().end[task], task);
     }
     while (!running.empty()) end(running);
     std::vector<CommunicationTime> times;
     for (Device& d : devices_) times.push_back(d.times);
-    return part_.folding ? part_.folding->unfolded(times) : times;
+    return part_.folding() ? part_.folding()->unfolded(times) : times;
   }
 
  private:
@@ -49,7 +49,7 @@ class CommunicationSweep {
 
   [[nodiscard]] bool counts(std::uint32_t task) const {
     const TaskKind kind = part_.labels()[task].kind;
-    return kind != TaskKind::Barrier && part_.timeline.end[task] > part_.timeline.start[task];
+    return kind != TaskKind::Barrier && part_.timeline().end[task] > part_.timeline().start[task];
   }
 
   // Groups are spans of the same few plans, in every microbatch.
@@ -75,7 +75,7 @@ class CommunicationSweep {
     std::vector<std::pair<Nanoseconds, std::uint32_t>> starts;
     starts.reserve(part_.labels().size());
     for (std::uint32_t t = 0; t < part_.labels().size(); ++t) {
-      if (counts(t)) starts.emplace_back(part_.timeline.start[t], t);
+      if (counts(t)) starts.emplace_back(part_.timeline().start[t], t);
     }
     std::sort(starts.begin(), starts.end());
     return starts;
@@ -131,9 +131,9 @@ std::int64_t CommunicationTime::all_hidden() const {
   return std::accumulate(hidden.begin(), hidden.end(), std::int64_t{0});
 }
 
-std::vector<CommunicationTime> communication_times(Evaluator& evaluator, const BoundStrategy& strategy,
+std::vector<CommunicationTime> communication_times(const SimulatedPart& part, const BoundStrategy& strategy,
                                                    const DeviceGroups& groups, const ModelAxes& axes) {
-  return CommunicationSweep(evaluator, strategy, groups, axes).times();
+  return CommunicationSweep(part, strategy, groups, axes).times();
 }
 
 CommunicationSummary summary_of(const std::vector<CommunicationTime>& times,

@@ -28,9 +28,9 @@ constexpr double seconds_of_parts(double parts) {
   return parts / static_cast<double>(CommunicationTime::kParts) * 1e-9;
 }
 
-/// By device, over the iteration, of what the evaluator simulated last with labels. `groups`: the real ones.
-/// Effort: that of sorting the simulated tasks by time.
-std::vector<CommunicationTime> communication_times(Evaluator& evaluator, const BoundStrategy& strategy,
+/// By device, over the iteration. `part` must have labels. `groups`: the real ones. Effort: that of sorting
+/// the simulated tasks by time.
+std::vector<CommunicationTime> communication_times(const SimulatedPart& part, const BoundStrategy& strategy,
                                                    const DeviceGroups& groups, const ModelAxes& axes);
 
 /// What reports tell of all devices.

@@ -31,12 +31,12 @@ Pass pass_of(TaskKind kind) {
 
 class PredictedWork {
  public:
-  PredictedWork(Evaluator& evaluator, const Plan& plan, DeviceId device)
-      : evaluator_(evaluator), plan_(plan), device_(device), kind_(evaluator.topology().kind(device)) {}
+  PredictedWork(const SimulatedPart& part, const Plan& plan, DeviceId device)
+      : part_(part), plan_(plan), device_(device), kind_(part.topology().kind(device)) {}
 
   StepWork find() {
-    const TaskGraph& tasks = evaluator_.task_graph();
-    const Timeline& timeline = evaluator_.timeline();
+    const TaskGraph& tasks = part_.task_graph();
+    const Timeline& timeline = part_.timeline();
     std::vector<TimeSpan> busy;
     for (std::size_t t = 0; t < tasks.labels.size(); ++t) {
       const TaskLabel& label = tasks.labels[t];
@@ -56,15 +56,15 @@ class PredictedWork {
   void add(const TaskLabel& label, Seconds time) {
     if (is_communication(label.kind)) return count(WorkClass::Collectives, time);
     if (label.kind == TaskKind::Update) return count(WorkClass::Optimizer, time);
-    const Operator& op = evaluator_.graph().op(label.op);
+    const Operator& op = part_.graph().op(label.op);
     const WorkClass kind = class_of_kind(op.kind);
     const auto ranges = ranges_of(label);
     if (!ranges || op.measured) return count(kind, time);
     const Pass pass = pass_of(label.kind);
-    const KernelWork kernel = shard_kernel(evaluator_.graph(), op, pass, *ranges).work;
+    const KernelWork kernel = shard_kernel(part_.graph(), op, pass, *ranges).work;
     const bool alone = kind == WorkClass::Products || kind == WorkClass::Attention;
-    if (evaluator_.costs().runtime().separate_kernels) {
-      if (!kernel.matrix || !evaluator_.costs().runtime().products_sum_gradients)
+    if (part_.costs().runtime().separate_kernels) {
+      if (!kernel.matrix || !part_.costs().runtime().products_sum_gradients)
         time = take(WorkClass::GradientSums, kernel.gradient_bytes + kernel.sum_bytes, time);
       // Here the bytes apart are those of an activation that is part of the product's operator, or, in the
       // pass for the weight, of the sum of the bias's gradient.
@@ -104,11 +104,11 @@ class PredictedWork {
     const auto shard = std::ranges::find(config.devices, device_);
     if (shard == config.devices.end()) return std::nullopt;
     std::vector<Range> ranges;
-    ShardGrid(evaluator_.graph().op(label.op), config).ranges(shard - config.devices.begin(), ranges);
+    ShardGrid(part_.graph().op(label.op), config).ranges(shard - config.devices.begin(), ranges);
     return ranges;
   }
 
-  Evaluator& evaluator_;
+  SimulatedPart part_;
   const Plan& plan_;
   DeviceId device_;
   const DeviceKind& kind_;
@@ -123,14 +123,14 @@ std::optional<ProductKey> product_key(const MatrixSize& size) {
                     size.inner};
 }
 
-StepWork predicted_work(Evaluator& evaluator, const Plan& plan, DeviceId device) {
-  return PredictedWork(evaluator, plan, device).find();
+StepWork predicted_work(const SimulatedPart& part, const Plan& plan, DeviceId device) {
+  return PredictedWork(part, plan, device).find();
 }
 
-PredictedShares predicted_shares(Evaluator& evaluator, DeviceId device) {
+PredictedShares predicted_shares(const SimulatedPart& part, DeviceId device) {
   PredictedShares shares;
-  const TaskGraph& tasks = evaluator.task_graph();
-  const Timeline& timeline = evaluator.timeline();
+  const TaskGraph& tasks = part.task_graph();
+  const Timeline& timeline = part.timeline();
   for (std::size_t t = 0; t < tasks.labels.size(); ++t) {
     const TaskLabel& label = tasks.labels[t];
     if (label.device != device) continue;

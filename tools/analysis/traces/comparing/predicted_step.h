@@ -33,13 +33,13 @@ struct StepWork {
   std::map<ProductKey, TimeAndCalls> products;  ///< those of known size; part of the class Products
 };
 
-/// The iteration that the evaluator evaluated last, with labels, on one device. Kernels that a framework
+/// The simulated iteration on one device. `part`: all of its tasks, with labels. Kernels that a framework
 /// launches apart from a product or from attention (casts, sums of biases' gradients, gradients added to a
 /// sum) are counted apart from it: gradients as gradient sums, activations as such, the others as other
 /// kernels.
-StepWork predicted_work(Evaluator& evaluator, const Plan& plan, DeviceId device);
+StepWork predicted_work(const SimulatedPart& part, const Plan& plan, DeviceId device);
 /// What the predicted step says of host and update, for constants.
-PredictedShares predicted_shares(Evaluator& evaluator, DeviceId device);
+PredictedShares predicted_shares(const SimulatedPart& part, DeviceId device);
 
 /// Returns the work of a measured step. The time of a class sums its kernels, also where they run side by
 /// side.

@@ -30,12 +30,13 @@ std::map<TaskKind, CauseNames> causes_by_kind(const OperatorGraph& graph, const 
   const CostModel costs(topology);
   Evaluator evaluator(graph, costs, options);
   const BoundStrategy bound = evaluator.contents().bind(strategy);
-  evaluator.evaluate_labelled(bound);
-  const auto causes = causes_of_tasks(evaluator, bound, groups_of_tasks(evaluator, bound, GroupMembers::Real),
-                                      ModelAxes(graph));
+  const Evaluated evaluated = evaluator.evaluate(bound, {.extent = Extent::All, .part = Labels::Make});
+  const SimulatedPart& part = *evaluated.part;
+  const auto causes =
+      causes_of_tasks(part, bound, groups_of_tasks(part, bound, GroupMembers::Real), ModelAxes(graph));
   std::map<TaskKind, CauseNames> found;
   for (std::size_t t = 0; t < causes.size(); ++t) {
-    const TaskKind kind = evaluator.task_graph().labels[t].kind;
+    const TaskKind kind = part.labels()[t].kind;
     if (is_communication(kind)) found[kind].emplace(name_of(causes[t]));
   }
   return found;
@@ -184,9 +185,9 @@ TEST(CommunicationCause, IsTheAxisOfTheMeshAlongWhichDevicesDiffer) {
     made.apply_to(options);
     Evaluator evaluator(graph, costs, options);
     const BoundStrategy strategy = evaluator.contents().bind(made.strategy);
-    evaluator.evaluate_labelled(strategy);
+    const Evaluated found = evaluator.evaluate(strategy, {.extent = Extent::All, .part = Labels::Leave});
     const ContextParts contexts(evaluator.contents(), strategy, model.axes());
-    for (const Wiring& wiring : evaluator.expanded().wirings()) {
+    for (const Wiring& wiring : found.part->expanded().wirings()) {
       if (wiring.plan->tasks.empty()) continue;
       const CommunicationCause cause =
           cause_of(wiring, *wiring.plan, strategy, options.pipeline, model.axes(), contexts);

@@ -16,14 +16,14 @@ namespace pipesim {
 namespace {
 
 // Looks at every task between any two moments at which one starts or ends.
-std::vector<CommunicationTime> slow_times(Evaluator& evaluator, const BoundStrategy& strategy,
+std::vector<CommunicationTime> slow_times(const SimulatedPart& part, const BoundStrategy& strategy,
                                           const DeviceGroups& groups, const ModelAxes& axes) {
-  const TaskGraph& tasks = evaluator.task_graph();
-  const Timeline& timeline = evaluator.timeline();
-  const auto causes = causes_of_tasks(evaluator, strategy, groups, axes);
+  const TaskGraph& tasks = part.task_graph();
+  const Timeline& timeline = part.timeline();
+  const auto causes = causes_of_tasks(part, strategy, groups, axes);
   std::set<Nanoseconds> moments(timeline.start.begin(), timeline.start.end());
   moments.insert(timeline.end.begin(), timeline.end.end());
-  std::vector<CommunicationTime> times(evaluator.topology().num_devices());
+  std::vector<CommunicationTime> times(part.topology().num_devices());
   for (auto next = std::next(moments.begin()); next != moments.end(); ++next) {
     const Nanoseconds begin = *std::prev(next), end = *next;
     std::vector<std::set<std::size_t>> communicates(times.size());
@@ -59,10 +59,11 @@ TEST(ExposedCommunication, IsWhatASlowCountOfAllMomentsSays) {
       const RandomPipeline p = random_pipeline(graph, rng, topology);
       Evaluator evaluator(graph, costs, p.options);
       const BoundStrategy strategy = evaluator.contents().bind(p.strategy);
-      evaluator.evaluate_labelled(strategy);
-      const DeviceGroups groups = groups_of_tasks(evaluator, strategy, GroupMembers::Real);
-      const std::vector<CommunicationTime> times = communication_times(evaluator, strategy, groups, axes);
-      EXPECT_EQ(times, slow_times(evaluator, strategy, groups, axes));
+      const Evaluated found = evaluator.evaluate(strategy, {.extent = Extent::All, .part = Labels::Make});
+      const SimulatedPart& part = *found.part;
+      const DeviceGroups groups = groups_of_tasks(part, strategy, GroupMembers::Real);
+      const std::vector<CommunicationTime> times = communication_times(part, strategy, groups, axes);
+      EXPECT_EQ(times, slow_times(part, strategy, groups, axes));
       for (const CommunicationTime& t : times) {
         exposed += t.all_exposed();
         hidden += t.all_hidden();
