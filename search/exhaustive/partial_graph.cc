@@ -134,47 +134,28 @@ void PartialGraph::seed(const UpstreamChoice& least) {
 
 // All edges between kept tasks count for the order, settled or not.
 void PartialGraph::sort_tasks() {
-  const TaskDag& dag = expanded_.dag();
-  missing_.assign(dag.num_tasks(), 0);
-  for (std::size_t t = 0; t < dag.num_tasks(); ++t) {
-    if (kept_[t] == 0) continue;
-    for (const TaskId after : dag.successors(TaskId(t))) ++missing_[after.index()];
-  }
-  order_.clear();
-  rooted_ = true;
-  for (std::size_t t = 0; t < dag.num_tasks(); ++t) {
-    if (kept_[t] == 0 || missing_[t] > 0) continue;
-    order_.emplace_back(t);
-    const OperatorId owner(owner_[t]);
-    const bool boundary = std::find(boundary_.begin(), boundary_.end(), owner) != boundary_.end();
-    rooted_ =
-        rooted_ && boundary &&
-        t < expanded_.tasks_of(owner).forward.index() + (*strategy_)[owner.index()]->config.devices.size();
-  }
-  for (std::size_t i = 0; i < order_.size(); ++i) {
-    for (const TaskId after : dag.successors(order_[i])) {
-      if (--missing_[after.index()] == 0 && kept_[after.index()] != 0) order_.push_back(after);
-    }
-  }
+  const auto kept = [&](TaskId task) { return kept_[task.index()] != 0; };
+  const std::size_t roots = order_tasks(expanded_.dag(), all_tasks(), kept, missing_, order_);
+  rooted_ =
+      std::all_of(order_.begin(), order_.begin() + static_cast<std::ptrdiff_t>(roots), [&](TaskId task) {
+        const OperatorId owner(owner_[task.index()]);
+        const bool boundary = std::find(boundary_.begin(), boundary_.end(), owner) != boundary_.end();
+        return boundary && task.index() < expanded_.tasks_of(owner).forward.index() +
+                                              (*strategy_)[owner.index()]->config.devices.size();
+      });
 }
 
 void PartialGraph::find_heads() {
-  const TaskDag& dag = expanded_.dag();
-  for (const TaskId task : order_) {
-    const Nanoseconds end = head_[task.index()] + dag.duration(task);
-    for (const TaskId after : dag.successors(task)) {
-      if (settled_edge(task, after)) head_[after.index()] = std::max(head_[after.index()], end);
-    }
-  }
+  raise_heads(
+      expanded_.dag(), all_tasks(), order_,
+      [&](TaskId before, TaskId after) { return settled_edge(before, after); }, head_);
 }
 
 void PartialGraph::find_rests() {
-  for (auto task = order_.rbegin(); task != order_.rend(); ++task) {
-    Nanoseconds& rest = rest_[task->index()];
-    for (const TaskId after : expanded_.dag().successors(*task)) {
-      if (settled_edge(*task, after)) rest = std::max(rest, rest_from(after));
-    }
-  }
+  raise_tails(
+      expanded_.dag(), all_tasks(), order_,
+      [&](TaskId before, TaskId after) { return settled_edge(before, after); },
+      [&](TaskId after) { return rest_from(after); }, rest_);
 }
 
 Nanoseconds PartialGraph::settled_bound() {
@@ -215,7 +196,7 @@ void PartialGraph::collect_jobs() {
 Nanoseconds PartialGraph::lanes_bound() {
   Nanoseconds longest = 0;
   for (std::vector<LaneJob>& lane : jobs_) {
-    if (lane.size() > 1) longest = std::max(longest, one_lane_bound(lane, scratch_));
+    if (lane.size() > 1) longest = std::max(longest, one_machine_bound(lane, scratch_));
   }
   return longest;
 }
@@ -253,15 +234,11 @@ Nanoseconds PartialGraph::bound_with(const UpstreamChoice& choice, Nanoseconds l
 }
 
 void PartialGraph::distances_from(TaskId task, std::vector<Nanoseconds>& out) const {
-  out.assign(expanded_.dag().num_tasks(), -1);
+  out.assign(expanded_.dag().num_tasks(), kNotReached);
   out[task.index()] = 0;
-  for (const TaskId t : order_) {
-    if (out[t.index()] < 0) continue;
-    const Nanoseconds end = out[t.index()] + expanded_.dag().duration(t);
-    for (const TaskId after : expanded_.dag().successors(t)) {
-      if (settled_edge(t, after)) out[after.index()] = std::max(out[after.index()], end);
-    }
-  }
+  raise_heads(
+      expanded_.dag(), all_tasks(), order_,
+      [&](TaskId before, TaskId after) { return settled_edge(before, after); }, out);
 }
 
 }  // namespace pipesim

@@ -4,8 +4,9 @@
 #include <span>
 #include <vector>
 
-#include "search/exhaustive/lane_bound.h"
 #include "search/exhaustive/upstream_bounds.h"
+#include "sim/bounds/chains.h"
+#include "sim/bounds/one_machine.h"
 #include "taskgraph/expansion/expanded_strategy.h"
 
 namespace pipesim {
@@ -56,6 +57,7 @@ class PartialGraph {
   /// The edge is there in every completion.
   [[nodiscard]] bool settled_edge(TaskId before, TaskId after) const;
   [[nodiscard]] bool all_settled(std::span<const UseRef> uses) const;
+  [[nodiscard]] TaskRange all_tasks() const { return {0, expanded_.dag().num_tasks()}; }
   void seed(const UpstreamChoice& least);
   void sort_tasks();
   void find_heads();

@@ -1,85 +1,86 @@
 #include "search/joint/iteration_bound.h"
 
 #include <algorithm>
-#include <limits>
+#include <functional>
+#include <numeric>
+#include <span>
+#include <utility>
 
 #include "sim/base/deadline.h"
+#include "sim/bounds/chains.h"
 
 namespace pipesim {
 
 Nanoseconds IterationBound::of_loads(const PlanContents& contents, const BoundStrategy& strategy) {
-  load_.clear();
+  loads_.clear();
   for (const BoundOperator* b : strategy) {
-    for (const LaneUse use : b->loads) {
-      if (use.lane.index() >= load_.size()) load_.resize(use.lane.index() + 1, 0);
-      load_[use.lane.index()] += use.hold;
-    }
+    for (const LaneUse use : b->loads) loads_.add(use);
   }
-  return load_.empty() ? 0 : std::ranges::max(load_) * contents.options().microbatches;
+  return loads_.most() * contents.options().microbatches;
 }
 
 Nanoseconds IterationBound::of_chains(const ExpandedStrategy& unordered) {
   const TaskDag& dag = unordered.dag();
   stop_if_late();
-  find_heads_and_tails(dag);
-  uses_.clear();
-  Nanoseconds bound = 0;
+  const Nanoseconds chain = longest_chain(dag);
   // Collectives of hundreds of devices hold so many lanes that sorting their uses takes longer than
   // simulating.
   constexpr std::size_t kMostUses = 4'000'000;
   std::size_t uses = 0;
   for (std::size_t i = 0; i < dag.num_tasks(); ++i) uses += dag.lanes(TaskId(i)).size();
-  const bool follows_lanes = uses <= kMostUses;
-  for (std::size_t i = 0; i < dag.num_tasks(); ++i) {
-    const TaskId task(i);
-    const Nanoseconds duration = dag.duration(task);
-    const bool each = i < unordered.tasks_of_one_microbatch();
-    bound = std::max(bound, head_[i] + duration + tail_[i]);
-    if (!follows_lanes) continue;
-    for (const LaneUse use : dag.lanes(task)) {
-      const std::int64_t times = each ? unordered.contents().options().microbatches : 1;
-      uses_.push_back({use.lane.value, use.hold * times, head_[i], duration - use.hold + tail_[i]});
-    }
-  }
-  std::ranges::sort(uses_, [](const Use& a, const Use& b) {
-    return a.lane != b.lane ? a.lane < b.lane : a.after > b.after;
-  });
-  std::int32_t lane = -1;
-  Nanoseconds held = 0, head = 0;
-  for (const Use& use : uses_) {
-    if (use.lane != lane) {
-      lane = use.lane;
-      held = 0;
-      head = std::numeric_limits<Nanoseconds>::max();
-    }
-    held += use.hold;
-    head = std::min(head, use.head);
-    bound = std::max(bound, head + held + use.after);
-  }
-  return bound;
+  return uses <= kMostUses ? busiest_lane(unordered, chain) : chain;
 }
 
-void IterationBound::find_heads_and_tails(const TaskDag& dag) {
-  missing_.assign(dag.num_predecessors().begin(), dag.num_predecessors().end());
-  head_.assign(dag.num_tasks(), 0);
-  tail_.assign(dag.num_tasks(), 0);
-  order_.clear();
-  for (std::size_t i = 0; i < missing_.size(); ++i) {
-    if (missing_[i] == 0) order_.emplace_back(i);
-  }
-  for (std::size_t n = 0; n < order_.size(); ++n) {
-    const TaskId task = order_[n];
-    const Nanoseconds end = head_[task.index()] + dag.duration(task);
-    for (const TaskId next : dag.successors(task)) {
-      head_[next.index()] = std::max(head_[next.index()], end);
-      if (--missing_[next.index()] == 0) order_.push_back(next);
+// Sets heads and tails, too.
+Nanoseconds IterationBound::longest_chain(const TaskDag& dag) {
+  const TaskRange all{0, dag.num_tasks()};
+  const auto every_edge = [](TaskId, TaskId) { return true; };
+  order_tasks(dag, missing_, order_);
+  head_.assign(all.count, 0);
+  tail_.assign(all.count, 0);
+  raise_heads(dag, all, order_, every_edge, head_);
+  const auto from = [&](TaskId task) { return dag.duration(task) + tail_[task.index()]; };
+  raise_tails(dag, all, order_, every_edge, from, tail_);
+  Nanoseconds longest = 0;
+  for (const TaskId task : order_) longest = std::max(longest, head_[task.index()] + from(task));
+  return longest;
+}
+
+// The bound of each lane, or the bound so far. A lane's jobs end no later than all of them one after the
+// other behind the last release, so that few lanes must be looked at.
+Nanoseconds IterationBound::busiest_lane(const ExpandedStrategy& unordered, Nanoseconds bound) {
+  const TaskDag& dag = unordered.dag();
+  lanes_.assign(dag.num_lanes(), {});
+  const auto visit = [&](auto use_job) {
+    for (std::size_t i = 0; i < dag.num_tasks(); ++i) {
+      const TaskId task(i);
+      const bool each = i < unordered.tasks_of_one_microbatch();
+      const std::int64_t times = each ? unordered.contents().options().microbatches : 1;
+      for (const LaneUse use : dag.lanes(task))
+        use_job(lanes_[use.lane.index()],
+                LaneJob{head_[i], use.hold * times, dag.duration(task) - use.hold + tail_[i]});
     }
+  };
+  visit([](Lane& lane, const LaneJob& job) {
+    ++lane.jobs;
+    lane.work += job.work;
+    lane.latest_release = std::max(lane.latest_release, job.release);
+    lane.longest_rest = std::max(lane.longest_rest, job.rest);
+  });
+  std::size_t jobs = 0;
+  for (Lane& lane : lanes_) lane.first = std::exchange(jobs, jobs + lane.jobs);
+  jobs_.resize(jobs);
+  for (Lane& lane : lanes_) lane.jobs = 0;
+  visit([&](Lane& lane, const LaneJob& job) { jobs_[lane.first + lane.jobs++] = job; });
+  heaviest_.resize(lanes_.size());
+  std::iota(heaviest_.begin(), heaviest_.end(), std::size_t{0});
+  std::ranges::sort(heaviest_, std::greater<>(), [&](std::size_t lane) { return lanes_[lane].work; });
+  for (const std::size_t number : heaviest_) {
+    const Lane& lane = lanes_[number];
+    if (lane.latest_release + lane.work + lane.longest_rest <= bound) continue;
+    bound = std::max(bound, one_machine_bound(std::span(jobs_).subspan(lane.first, lane.jobs), scratch_));
   }
-  for (std::size_t n = order_.size(); n-- > 0;) {
-    const TaskId task = order_[n];
-    for (const TaskId next : dag.successors(task))
-      tail_[task.index()] = std::max(tail_[task.index()], dag.duration(next) + tail_[next.index()]);
-  }
+  return bound;
 }
 
 Bytes permanent_overflow(const PlanContents& contents, const BoundStrategy& strategy) {

@@ -2,7 +2,8 @@
 
 #include <vector>
 
-#include "sim/timeline.h"
+#include "sim/bounds/lane_loads.h"
+#include "sim/bounds/one_machine.h"
 #include "taskgraph/expansion/expanded_strategy.h"
 
 namespace pipesim {
@@ -13,12 +14,8 @@ namespace pipesim {
 ///
 /// Heads and tails. Of one microbatch's tasks, without the order of steps, a task's head is the longest chain
 /// before it, its tail the longest one after it. Every microbatch has equal tasks and edges, and what comes
-/// once an iteration waits for all of them, so heads and tails hold for each. Take any tasks of one lane. The
-/// first begins no earlier than the least head. After the last has let go of the lane, at least the least
-/// tail follows:
-///   makespan ≥ least head + Σ holds · microbatches + least (latency + tail)
-/// (the bound of one machine with heads and tails of Carlier, "The one-machine sequencing problem", 1982).
-/// This is evaluated for each lane and each set of its tasks whose tails are at least a given length.
+/// once an iteration waits for all of them, so heads and tails hold for each. A lane is a machine whose jobs
+/// have these heads, the holds in all microbatches, and latencies and tails (sim/bounds/one_machine.h).
 class IterationBound {
  public:
   /// The bound by load. Reads operators only; far cheaper than a simulation.
@@ -27,18 +24,21 @@ class IterationBound {
   Nanoseconds of_chains(const ExpandedStrategy& unordered);
 
  private:
-  struct Use {  // of a lane
-    std::int32_t lane;
-    Nanoseconds hold;  // in all microbatches
-    Nanoseconds head, after;
+  // What is known of a lane's jobs, and where they are in jobs_.
+  struct Lane {
+    std::size_t jobs = 0, first = 0;
+    Nanoseconds work = 0, latest_release = 0, longest_rest = 0;
   };
-  void find_heads_and_tails(const TaskDag& dag);
+  Nanoseconds longest_chain(const TaskDag& dag);
+  Nanoseconds busiest_lane(const ExpandedStrategy& unordered, Nanoseconds bound);
 
   std::vector<TaskId> order_;             // each after its predecessors
   std::vector<std::int32_t> missing_;     // by task: predecessors
   std::vector<Nanoseconds> head_, tail_;  // by task
-  std::vector<Use> uses_;
-  std::vector<Nanoseconds> load_;  // by lane
+  std::vector<Lane> lanes_;
+  std::vector<LaneJob> jobs_, scratch_;  // jobs: lane after lane
+  std::vector<std::size_t> heaviest_;    // lanes, the most work first
+  LaneLoads loads_;
 };
 
 /// A lower bound of the overflow of every iteration: by how much weights, gradients and optimizer state

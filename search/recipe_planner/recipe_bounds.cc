@@ -1,9 +1,9 @@
 #include "search/recipe_planner/recipe_bounds.h"
 
 #include <algorithm>
-#include <functional>
 #include <span>
 
+#include "sim/bounds/one_machine.h"
 #include "taskgraph/schedules/schedule.h"
 
 namespace pipesim {
@@ -319,17 +319,11 @@ Nanoseconds DividedCosts::time_of_steps(const StepSequence& steps, const MeshTra
   if (reduction == GradientReduction::AfterSteps) return end_of_reductions(followed, steps, traffic);
   Nanoseconds end = followed.end();
   if (steps.both_ways) return end;
-  std::vector<std::vector<const LastBackward*>> of_group(static_cast<std::size_t>(steps.groups));
+  std::vector<std::vector<LaneJob>> of_group(static_cast<std::size_t>(steps.groups));
   for (const LastBackward& last : followed.last_backward())
-    of_group[static_cast<std::size_t>(last.group)].push_back(&last);
-  for (std::vector<const LastBackward*>& stages : of_group) {
-    std::ranges::sort(stages, std::greater<>(), &LastBackward::begin);
-    Nanoseconds sum = 0;  // of transfers that can't begin before
-    for (const LastBackward* last : stages) {
-      sum += held(*last->stage, traffic, &PartTraffic::at_end);
-      end = std::max(end, last->begin + sum);
-    }
-  }
+    of_group[static_cast<std::size_t>(last.group)].push_back(
+        {last.begin, held(*last.stage, traffic, &PartTraffic::at_end), 0});
+  for (std::vector<LaneJob>& transfers : of_group) end = end_of_work(transfers, end);
   return end;
 }
 

@@ -1,13 +1,14 @@
 #include "taskgraph/proofs/least_makespan.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "sim/base/deadline.h"
+#include "sim/bounds/chains.h"
+#include "sim/bounds/lane_loads.h"
 
 namespace pipesim {
 namespace {
@@ -107,7 +108,7 @@ class MakespanBounder {
   Nanoseconds least_time(std::size_t d, std::size_t barrier, std::span<const PipelineStep> steps) {
     stop_if_late();
     const TaskId from = few_.barriers[d][barrier - 1], to = few_.barriers[d][barrier];
-    held_.assign(dag_.num_lanes(), 0);
+    held_.clear();
     Nanoseconds least = 0;
     for (std::size_t i = 0; i < steps.size(); ++i) {
       const auto same = [&](const PipelineStep& s) { return block_of(s) == block_of(steps[i]); };
@@ -120,18 +121,16 @@ class MakespanBounder {
   }
 
   Nanoseconds longest_path(TaskId from, TaskId to) {
-    Nanoseconds longest = 0;
     for (const TaskId next : dag_.successors(from)) {
-      if (const std::size_t at = place_of(next); at != kOutside) longest_[at] = 0;
+      if (is_inside(next)) longest_[range_.place(next)] = 0;
     }
-    for (const std::size_t n : window_) {
-      if (longest_[n] == kUnreached) continue;
-      const Nanoseconds ended = longest_[n] + dag_.duration(task(n));
-      for (const TaskId next : dag_.successors(task(n))) {
-        if (next == to) longest = std::max(longest, ended);
-        if (const std::size_t at = place_of(next); at != kOutside)
-          longest_[at] = std::max(longest_[at], ended);
-      }
+    raise_heads(
+        dag_, range_, window_, [&](TaskId, TaskId after) { return is_inside(after); }, longest_);
+    Nanoseconds longest = 0;
+    for (const TaskId task : window_) {
+      const Nanoseconds head = longest_[range_.place(task)];
+      if (head != kNotReached && std::ranges::find(dag_.successors(task), to) != dag_.successors(task).end())
+        longest = std::max(longest, head + dag_.duration(task));
     }
     return longest;
   }
@@ -139,71 +138,48 @@ class MakespanBounder {
   // Adds what the tasks on these paths hold; returns the most that a lane of theirs is held.
   Nanoseconds hold_lanes(TaskId to) {
     Nanoseconds most = 0;
-    for (auto at_last = window_.rbegin(); at_last != window_.rend(); ++at_last) {
-      const std::size_t n = *at_last;
-      leads_there_[n] = std::ranges::any_of(dag_.successors(task(n)), [&](TaskId next) {
-        const std::size_t at = place_of(next);
-        return next == to || (at != kOutside && leads_there_[at]);
+    for (auto task = window_.rbegin(); task != window_.rend(); ++task) {
+      const std::size_t n = range_.place(*task);
+      leads_there_[n] = std::ranges::any_of(dag_.successors(*task), [&](TaskId next) {
+        return next == to || (is_inside(next) && leads_there_[range_.place(next)]);
       });
-      if (longest_[n] == kUnreached || !leads_there_[n]) continue;
-      for (const LaneUse use : dag_.lanes(task(n)))
-        most = std::max(most, held_[use.lane.index()] += use.hold);
+      if (longest_[n] == kNotReached || !leads_there_[n]) continue;
+      for (const LaneUse use : dag_.lanes(*task)) most = std::max(most, held_.add(use));
     }
     return most;
   }
 
-  [[nodiscard]] TaskId task(std::size_t place) const { return TaskId(first_ + place); }
-  // Its number in the microbatch, if it ran between the barriers.
-  [[nodiscard]] std::size_t place_of(TaskId t) const {
-    const bool of_it = t.index() >= first_ && t.index() - first_ < few_.tasks_of_one;
-    const bool between = of_it && timeline_.start[t.index()] >= begin_ && timeline_.end[t.index()] <= end_;
-    return between ? t.index() - first_ : kOutside;
+  // Whether it is a task of the microbatch and ran between the barriers.
+  [[nodiscard]] bool is_inside(TaskId t) const {
+    const bool of_it = t.index() >= range_.first && range_.place(t) < range_.count;
+    return of_it && timeline_.start[t.index()] >= begin_ && timeline_.end[t.index()] <= end_;
   }
 
   // What ran between two barriers of the microbatch whose tasks begin with `first`, so that each task comes
   // before those that wait for it.
   void find_window(TaskId from, TaskId to, std::size_t first) {
-    first_ = first;
+    range_ = {first, few_.tasks_of_one};
     begin_ = timeline_.end[from.index()], end_ = timeline_.end[to.index()];
-    waits_for_.assign(few_.tasks_of_one, 0);
-    longest_.assign(few_.tasks_of_one, kUnreached);
-    leads_there_.assign(few_.tasks_of_one, false);
-    window_.clear();
-    std::vector<std::size_t> inside;
-    for (std::size_t n = 0; n < few_.tasks_of_one; ++n) {
-      if (place_of(task(n)) == kOutside) continue;
-      inside.push_back(n);
-      for (const TaskId next : dag_.successors(task(n))) {
-        if (const std::size_t at = place_of(next); at != kOutside) ++waits_for_[at];
-      }
-    }
-    for (const std::size_t n : inside) {
-      if (waits_for_[n] == 0) window_.push_back(n);
-    }
-    for (std::size_t i = 0; i < window_.size(); ++i) {
-      for (const TaskId next : dag_.successors(task(window_[i]))) {
-        const std::size_t at = place_of(next);
-        if (at != kOutside && --waits_for_[at] == 0) window_.push_back(at);
-      }
-    }
+    longest_.assign(range_.count, kNotReached);
+    leads_there_.assign(range_.count, false);
+    order_tasks(
+        dag_, range_, [&](TaskId task) { return is_inside(task); }, waits_for_, window_);
   }
 
-  static constexpr std::size_t kOutside = std::numeric_limits<std::size_t>::max();
-  static constexpr Nanoseconds kUnreached = -1;
   const FewMicrobatches& few_;
   const TaskDag& dag_;
   const Timeline& timeline_;
   std::vector<std::size_t> devices_;
-  // The following describe one step: the first task of its microbatch, when it may begin and must have ended,
+  // The following describe one step: the tasks of its microbatch, when it may begin and must have ended,
   // and its tasks; by task of the microbatch how many it waits for, and the longest path to where it begins;
   // by lane how long it is held.
-  std::size_t first_ = 0;
+  TaskRange range_;
   Nanoseconds begin_ = 0, end_ = 0;
-  std::vector<std::size_t> window_;
+  std::vector<TaskId> window_;
   std::vector<std::int32_t> waits_for_;
   std::vector<Nanoseconds> longest_;
   std::vector<bool> leads_there_;
-  std::vector<Nanoseconds> held_;
+  LaneLoads held_;
 };
 
 }  // namespace

@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <functional>
+
 #include <optional>
 #include <set>
 #include <span>
 #include <utility>
 
 #include "search/recipe_planner/measuring/arrivals.h"
+#include "sim/bounds/one_machine.h"
 
 namespace pipesim {
 namespace {
@@ -36,18 +37,6 @@ class Ancestors {
   static constexpr std::size_t kBits = 64;
   std::array<std::uint64_t, kMost / kBits> words_{};
 };
-
-// A device that does one thing after the other is not through before any of these moments with all that takes
-// its time after it. `work`: begin, duration; is sorted.
-Nanoseconds end_of_all(std::vector<std::pair<Nanoseconds, Nanoseconds>>& work) {
-  std::ranges::sort(work, std::greater<>());
-  Nanoseconds sum = 0, end = kNoChain;
-  for (const auto& [begin, duration] : work) {
-    sum += duration;
-    end = std::max(end, begin + sum);
-  }
-  return end;
-}
 
 class PartChains : private PartOnMesh {
  public:
@@ -196,7 +185,7 @@ class PartChains : private PartOnMesh {
   // begin before a moment takes its time after it.
   void finish(Run& run, const Runs& runs, const BoundOperator& bound, const PassWork& work) {
     const std::vector<DeviceId>& devices = bound.config.devices;
-    std::vector<std::pair<Nanoseconds, Nanoseconds>> before;  // begin, duration
+    std::vector<LaneJob> before;
     struct Alike {
       std::int32_t history;
       Ancestors before;
@@ -212,7 +201,7 @@ class PartChains : private PartOnMesh {
         run.before[k].visit([&](std::size_t place) {
           if (const Run* other = runs.at_place(place)) add_work(*other, place, devices[k], before);
         });
-        same = seen.insert(seen.end(), {history, run.before[k], end_of_all(before)});
+        same = seen.insert(seen.end(), {history, run.before[k], end_of_work(before, kNoChain)});
       }
       run.begin[k] = std::max(run.begin[k], same->end);
     }
@@ -221,14 +210,13 @@ class PartChains : private PartOnMesh {
       run.end[k] = after(run.end[k], work.present ? duration_of(work, k, run.end.size()) : 0);
   }
 
-  // What the device has to do in the run of the operator at this place: begin, duration.
-  void add_work(const Run& run, std::size_t place, DeviceId device,
-                std::vector<std::pair<Nanoseconds, Nanoseconds>>& work) const {
+  // What the device has to do in the run of the operator at this place.
+  void add_work(const Run& run, std::size_t place, DeviceId device, std::vector<LaneJob>& work) const {
     const std::int32_t shard = tables_[part_.operators[place]].shard_of_device[device.index()];
     if (shard < 0) return;
     const auto k = static_cast<std::size_t>(shard);
     if (run.begin[k] == kNoChain || run.end[k] == kNoChain) return;
-    work.emplace_back(run.begin[k], run.end[k] - run.begin[k] + (run.weight.empty() ? 0 : run.weight[k]));
+    work.push_back({run.begin[k], run.end[k] - run.begin[k] + (run.weight.empty() ? 0 : run.weight[k]), 0});
   }
 
   static void raise_by(Moments& moments, const Moments& others) {
@@ -354,7 +342,7 @@ class PartChains : private PartOnMesh {
   // When each device has done all that these runs have for it; the least of them.
   [[nodiscard]] Nanoseconds end_on_every_device(const Runs& runs) const {
     Moments all;
-    std::vector<std::pair<Nanoseconds, Nanoseconds>> work;
+    std::vector<LaneJob> work;
     std::set<std::int32_t> seen;  // histories
     for (const DeviceId device : tables_[part_.operators.front()].config.devices) {
       if (!seen.insert(runs.history(device)).second) continue;
@@ -362,7 +350,7 @@ class PartChains : private PartOnMesh {
       for (std::size_t place = 0; place < part_.operators.size(); ++place) {
         if (const Run* run = runs.at_place(place)) add_work(*run, place, device, work);
       }
-      all.push_back(end_of_all(work));
+      all.push_back(end_of_work(work, kNoChain));
     }
     return least(all);
   }

@@ -1,6 +1,7 @@
-#include "search/exhaustive/lane_bound.h"
+#include "sim/bounds/one_machine.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace pipesim {
 namespace {
@@ -8,9 +9,20 @@ namespace {
 bool by_release(const LaneJob& a, const LaneJob& b) { return a.release < b.release; }
 bool shorter_rest(const LaneJob& a, const LaneJob& b) { return a.rest < b.rest; }
 
+// Releases after `until` count as `until`.
+Nanoseconds end_from(std::span<LaneJob> jobs, Nanoseconds at_least, Nanoseconds until) {
+  std::sort(jobs.begin(), jobs.end(), by_release);
+  Nanoseconds later = 0, end = at_least;
+  for (auto job = jobs.rbegin(); job != jobs.rend(); ++job) {
+    later += job->work;
+    end = std::max(end, std::min(job->release, until) + later);
+  }
+  return end;
+}
+
 }  // namespace
 
-Nanoseconds one_lane_bound(std::vector<LaneJob>& jobs, std::vector<LaneJob>& scratch) {
+Nanoseconds one_machine_bound(std::span<LaneJob> jobs, std::vector<LaneJob>& scratch) {
   std::sort(jobs.begin(), jobs.end(), by_release);
   std::vector<LaneJob>& released = scratch;  // a heap, longest rest first
   released.clear();
@@ -34,14 +46,10 @@ Nanoseconds one_lane_bound(std::vector<LaneJob>& jobs, std::vector<LaneJob>& scr
   return bound;
 }
 
-Nanoseconds busy_until(std::vector<LaneJob>& jobs, Nanoseconds until) {
-  std::sort(jobs.begin(), jobs.end(), by_release);
-  Nanoseconds later = 0, bound = until;
-  for (auto job = jobs.rbegin(); job != jobs.rend(); ++job) {
-    later += job->work;
-    bound = std::max(bound, std::min(job->release, until) + later);
-  }
-  return bound;
+Nanoseconds end_of_work(std::span<LaneJob> jobs, Nanoseconds at_least) {
+  return end_from(jobs, at_least, std::numeric_limits<Nanoseconds>::max());
 }
+
+Nanoseconds busy_until(std::span<LaneJob> jobs, Nanoseconds until) { return end_from(jobs, until, until); }
 
 }  // namespace pipesim
