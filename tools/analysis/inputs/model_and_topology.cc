@@ -142,7 +142,7 @@ std::string assigned(const std::string& model, std::size_t end_of_name, const st
   return text;
 }
 
-constexpr std::int64_t kMostSamples = 1 << 20;
+constexpr std::int64_t kLargestBatch = 1 << 20;
 
 // Samples of a profile: to be run, and that were measured.
 struct ProfileBatches {
@@ -158,11 +158,11 @@ ProfileBatches batches_of_profile(const std::string& text, std::size_t end_of_na
       const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
       const bool known = key == "batch" || key == "profile-batch";
       if (!known || error != std::errc{} || end != value.data() + value.size() || number < 1 ||
-          number > kMostSamples) {
+          number > kLargestBatch) {
         throw InputError(fmt::format(
             "profile \"{}\": found \"{}\" after the file, allowed :batch=N,profile-batch=N, N from "
             "1 to {}",
-            text, text.substr(end_of_name), kMostSamples));
+            text, text.substr(end_of_name), kLargestBatch));
       }
       (key == "batch" ? batches.run : batches.measured) = number;
     }
@@ -338,8 +338,8 @@ std::string model_of_config(const std::string& text) {
 }
 
 std::string with_batch(const std::string& model, std::int64_t batch) {
-  if (batch < 1 || batch > kMostSamples)
-    throw InputError(fmt::format("found a batch of {}, allowed: 1 to {}", batch, kMostSamples));
+  if (batch < 1 || batch > kLargestBatch)
+    throw InputError(fmt::format("found a batch of {}, allowed: 1 to {}", batch, kLargestBatch));
   if (const std::size_t end = end_of_profile(model); end != std::string::npos) {
     const std::string measured = with_profile_batch(model, batches_of_profile(model, end).measured);
     return assigned(measured, end, "batch", batch);

@@ -12,14 +12,12 @@
 namespace pipesim {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 std::function<bool(std::int64_t)> stop_after(const TryBudget& budget) {
-  return [budget, began = Clock::now()](std::int64_t tried) {
+  return [budget, began = std::chrono::steady_clock::now()](std::int64_t tried) {
     if (is_late()) return true;
     if (budget.tries > 0 && tried >= budget.tries) return true;
     return budget.seconds > 0 &&
-           std::chrono::duration<double>(Clock::now() - began).count() >= budget.seconds;
+           std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count() >= budget.seconds;
   };
 }
 

@@ -15,7 +15,7 @@
 namespace pipesim {
 namespace {
 
-constexpr std::size_t kWidth = 80;
+constexpr std::size_t kHelpWidth = 80;
 constexpr std::size_t kIndent = 2;
 // A longer term has a line of its own.
 constexpr std::size_t kWidestTerm = 21;
@@ -35,7 +35,7 @@ std::string definitions(const std::vector<Definition>& entries) {
   std::string result;
   for (const Definition& d : entries) {
     const std::size_t used = kIndent + display_width(d.term);
-    const std::string text = wrap(d.text, kWidth, column);
+    const std::string text = wrap(d.text, kHelpWidth, column);
     result += std::string(kIndent, ' ') + d.term;
     result += used + 2 > column ? "\n" + text : std::string(column - used, ' ') + text.substr(column);
   }
@@ -70,7 +70,7 @@ std::string where_more_is(const Command& command) {
 }
 
 std::string example_text(const Example& example) {
-  return fmt::format("  {}\n{}", example.command, wrap(example.meaning, kWidth, 6));
+  return fmt::format("  {}\n{}", example.command, wrap(example.meaning, kHelpWidth, 6));
 }
 
 // A table cell must not end at a "|" of the text, nor break its line.
@@ -127,7 +127,7 @@ std::vector<Definition> recipe_definitions() {
 
 std::string markdown_section(const Command& command) {
   std::string text = fmt::format("## pipesim {}\n\n{}.\n\n", command.name, capitalized(command.summary));
-  text += fmt::format("```\n{}\n```\n\n{}\n", usage_line(command), wrap(command.description, kWidth, 0));
+  text += fmt::format("```\n{}\n```\n\n{}\n", usage_line(command), wrap(command.description, kHelpWidth, 0));
   if (!command.operands.empty()) text += markdown_rows("Operand", operands_of(command, HelpLength::Brief));
   for (const OptionSection& section : option_sections(command))
     text += markdown_rows(section.title, options_of(section, HelpLength::Brief));
@@ -162,7 +162,7 @@ bool is_help_topic(std::string_view name) {
 
 std::string topic_text(std::string_view name) {
   if (!is_help_topic(name)) throw InternalError(fmt::format("there is no help topic \"{}\"", name));
-  return "pipesim help recipes: the parts of recipes.\n\n" + wrap(kAboutRecipes, kWidth, 0) + "\n" +
+  return "pipesim help recipes: the parts of recipes.\n\n" + wrap(kAboutRecipes, kHelpWidth, 0) + "\n" +
          definitions(recipe_definitions()) + "\nExample:\n" +
          example_text({"pipesim simulate --model llama3-8b --topology dgx-h100:2 --recipe tp8,sp",
                        "tensor and sequence parallel on a node, data parallel between nodes"});
@@ -171,8 +171,8 @@ std::string topic_text(std::string_view name) {
 std::string overview() {
   std::vector<Definition> entries;
   for (const Command& command : commands()) entries.push_back({command.name, command.summary});
-  return wrap(kAbout, kWidth, 0) + "\nUsage: pipesim COMMAND …\n\n" + definitions(entries) + "\n" +
-         wrap(topics_line(), kWidth, 0) + "\n" + wrap(kAfterwards, kWidth, 0);
+  return wrap(kAbout, kHelpWidth, 0) + "\nUsage: pipesim COMMAND …\n\n" + definitions(entries) + "\n" +
+         wrap(topics_line(), kHelpWidth, 0) + "\n" + wrap(kAfterwards, kHelpWidth, 0);
 }
 
 std::string help_text(const Command& command, HelpLength length) {
@@ -180,7 +180,7 @@ std::string help_text(const Command& command, HelpLength length) {
   const std::string description = brief ? split(command.description, "\n\n").front() : command.description;
   std::string text =
       fmt::format("pipesim {}: {}.\n\nUsage: {}\n\n", command.name, command.summary, usage_line(command));
-  text += wrap(description, kWidth, 0);
+  text += wrap(description, kHelpWidth, 0);
   if (!command.operands.empty()) text += "\n" + definitions(operands_of(command, length));
   std::vector<OptionSection> sections = option_sections(command);
   // Another line says how to see more.
@@ -199,10 +199,10 @@ std::string help_text(const Command& command, HelpLength length) {
 
 std::string manual_markdown() {
   std::string text = "# The commands of pipesim\n\n";
-  text += wrap(kAbout, kWidth, 0) + "\n" + wrap(kAfterwards, kWidth, 0) + "\n";
+  text += wrap(kAbout, kHelpWidth, 0) + "\n" + wrap(kAfterwards, kHelpWidth, 0) + "\n";
   for (const Command& command : commands()) text += markdown_section(command);
-  text +=
-      "## Recipes\n\n" + wrap(kAboutRecipes, kWidth, 0) + "\n" + markdown_rows("Part", recipe_definitions());
+  text += "## Recipes\n\n" + wrap(kAboutRecipes, kHelpWidth, 0) + "\n" +
+          markdown_rows("Part", recipe_definitions());
   text.pop_back();
   return text;
 }
