@@ -47,8 +47,8 @@ struct EvaluationRequest {
   /// With Extent::Proving: an iteration that takes as long, or longer, need not be known better. Finding that
   /// it does costs less than its time where few microbatches do not prove the times of the others.
   Nanoseconds below = kNoLimit;
-  bool peaks = false;          ///< whether Evaluated::peaks is wanted
-  std::optional<Labels> part;  ///< whether Evaluated::part is wanted, and whether its tasks have labels
+  bool peaks = false;               ///< whether Evaluated::peaks is wanted
+  std::optional<Labels> part = {};  ///< whether Evaluated::part is wanted, and whether its tasks have labels
 };
 
 /// What Evaluator::evaluate() found.

@@ -104,7 +104,7 @@ struct PlanRequest {
 
 /// The value of the planner's own cost model by which it chose.
 struct PlannerObjective {
-  std::string unit;                                     ///< "s", or "times" as fast as one device
+  std::string unit;  ///< "s", or "times" as fast as one device
   double value = 0;
   std::string text;                                     ///< "12.3 ms a batch"
   std::optional<int> activation_factor = std::nullopt;  ///< see dapple_activation_factor()

@@ -134,8 +134,7 @@ PlannedPipeline planned_of(const PlanRequest& request, const Copies& copies, con
 
 PlannerObjective objective_of(const DappleProblem& problem, const DapplePlan& plan) {
   const double speedup = time_on_one_device(problem) / plan.latency;
-  PlannerObjective objective{"times", speedup,
-                             fmt::format("{:.6f} times as fast as one device", speedup)};
+  PlannerObjective objective{"times", speedup, fmt::format("{:.6f} times as fast as one device", speedup)};
   if (plan.stages.size() == 1) return objective;
   const int factor = dapple_activation_factor(plan.stages.size());
   objective.activation_factor = factor;

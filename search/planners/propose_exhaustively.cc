@@ -44,11 +44,11 @@ class WatchedTrials {
     };
     PipelineOptimum best = best_pipeline(request_.graph, request_.costs, request_.options, space, placements,
                                          LeaveOut::ByBounds, go_on);
+    record_.seconds = seconds();
+    record_.proposals = best.simulated;
     SearchOutcome told;
-    told.seconds = seconds();
-    told.proposals = best.simulated;
+    static_cast<SearchRecord&>(told) = record_;
     request_.observer->finish(told);
-    record_ = told;
     return best;
   }
   [[nodiscard]] const SearchRecord& record() const { return record_; }

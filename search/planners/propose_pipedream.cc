@@ -55,8 +55,7 @@ PlannedPipeline propose_pipedream(const PlanRequest& request) {
                                {request.settings.schedule, stages_of_operators(graph, layers, found->stages)},
                                meshes));
   for (const StageGroup& group : groups) planned.devices.push_back(static_cast<std::int64_t>(group.size()));
-  planned.objective = {"s", found->period.value,
-                       fmt::format("{} a batch", pretty(found->period))};
+  planned.objective = {"s", found->period.value, fmt::format("{} a batch", pretty(found->period))};
   planned.note = made.chosen;
   return planned;
 }

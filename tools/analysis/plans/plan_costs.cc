@@ -88,10 +88,10 @@ PlanCosts plan_costs(Evaluator& evaluator, const BoundStrategy& strategy) {
   }
   for (const CriticalStep& step : costs.report.critical.steps) {
     const TaskLabel& label = tasks.labels[step.task.index()];
-    OperatorCosts part;
-    part.critical = step.until - step.from;
-    if (const auto kind = communication_kind(label.kind)) part.critical_by[*kind] = part.critical;
-    count(label, part);
+    OperatorCosts on_path;
+    on_path.critical = step.until - step.from;
+    if (const auto kind = communication_kind(label.kind)) on_path.critical_by[*kind] = on_path.critical;
+    count(label, on_path);
   }
   return costs;
 }

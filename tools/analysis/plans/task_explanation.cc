@@ -62,7 +62,8 @@ std::vector<TaskId> find_tasks(const SimulatedPart& part, const TaskNames& names
 
 }  // namespace
 
-TaskExplanation explain_task(const SimulatedPart& part, const BoundStrategy& strategy, const std::string& which) {
+TaskExplanation explain_task(const SimulatedPart& part, const BoundStrategy& strategy,
+                             const std::string& which) {
   const TaskGraph& tasks = part.task_graph();
   const Timeline& timeline = part.timeline();
   TaskExplanation explanation;

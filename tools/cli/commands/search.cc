@@ -49,8 +49,13 @@ std::optional<PlanReason> reason_of(Evaluator& asked, const PlannedPipeline& pla
   const PlanOptions& options = asked.contents().options();
   if (samples_per_iteration(asked.graph(), options) != samples_per_iteration(planned.graph, planned.options))
     return std::nullopt;
-  const Baseline* best = fastest_baseline(baselines);
-  if (best == nullptr) best = nearest_baseline(baselines);
+  const Baseline* best = nullptr;  // where none fits, the one that lacks least memory, all devices together
+  const auto rank = [](const Baseline& b) {
+    return std::pair(b.scored->evaluation.overflow, b.scored->evaluation.time);
+  };
+  for (const Baseline& b : baselines) {
+    if (b.scored && (best == nullptr || rank(b) < rank(*best))) best = &b;
+  }
   if (best == nullptr) return std::nullopt;
   const ScoredStrategy& scored = *best->scored;
   if (scored.strategy == planned.strategy && !planned.options.pipeline &&
@@ -75,7 +80,7 @@ bool has_bound(const CostModel& costs, const PlanOptions& options) {
 }
 
 // What the search found, and what it is judged by.
-struct FoundPlan {
+struct SearchFindings {
   const SearchRun& run;
   const std::optional<Calibration>& calibration;
   const CostModel& costs;  // of the request
@@ -85,7 +90,7 @@ struct FoundPlan {
 
 // Adds what is told of a plan beside its report, as far as there is time: the bound, why it is faster than
 // the best baseline, and what would make it better.
-void explain(const FoundPlan& found, Evaluator& evaluator, const std::optional<CandidateSet>& candidates,
+void explain(const SearchFindings& found, Evaluator& evaluator, const std::optional<CandidateSet>& candidates,
              SearchAnswer& answer) {
   const auto& [run, calibration, costs, planned, time] = found;
   const BoundStrategy strategy = evaluator.contents().bind(planned.strategy);
@@ -134,9 +139,11 @@ Plan plan_of(const SearchRun& run, const PlannedPipeline& planned) {
 }
 
 // Reports the plan, and writes it where it fits. The exit status is 1 where it does not.
-int report_plan_found(const FoundPlan& found, Streams& streams, std::vector<FrameworkRow> rows) {
+int report_plan_found(const SearchFindings& found, Streams& streams, std::vector<FrameworkRow> rows) {
   const auto& [run, calibration, costs, planned, time] = found;
   const OperatorGraph& graph = planned.graph;
+  // A request to stop has ended the search. It does not end the report, nor keep the plan from its file.
+  const KeepTo no_deadline(static_cast<const Deadline*>(nullptr));
   std::optional<CandidateSet> candidates;  // of a search over splits
   if (run.of_splits) candidates.emplace(graph, run.topology);
   const Deadline reported = time.report();

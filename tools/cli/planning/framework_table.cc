@@ -171,6 +171,9 @@ void take_fastest_of(const std::vector<FrameworkRow>& rows, const PlanRequest& r
     made.recipes->rated.insert(made.recipes->rated.begin(), std::move(rated));
     made.seed = planned.seed;
     made.proven = planned.proven;
+    made.found_by = std::move(planned.found_by);
+    made.seconds = planned.seconds;
+    made.baselines = std::move(planned.baselines);
     planned = std::move(made);
   } catch (const InputError&) {  // it stays a row of the table
   } catch (const OutOfTime&) {

@@ -65,7 +65,7 @@ TEST(MicrobatchOptions, AreRefusedWhereTheyDoNotFit) {
       {{"simulate", "--plan", plan, "--microbatches", "2"}, "--plan and --microbatches exclude each other"},
       {{"search", "--model", "lenet", "--topology", "p100-4x4:1", "--algorithm", "exhaustive",
         "--microbatches", "2", "--seed", "3"},
-       "--seed does not go with --algorithm exhaustive of pipelines"},
+       "--seed does not go with --algorithm exhaustive"},
       {{"compare", "--model", "lenet", "--topology", "p100-4x4:1", "--microbatches", "0"}, "--microbatches"},
       {{"compare", "--model", "lenet", "--topology", "p100-4x4:1", "--microbatches", "1048577"},
        "--microbatches"}};

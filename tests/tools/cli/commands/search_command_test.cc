@@ -276,14 +276,14 @@ TEST_F(SearchCommand, ALargerBudgetGoesOnAsIfThereHadBeenNoSmallerOne) {
 }
 
 // One line on stderr, exit status 1, nothing written.
-struct Refusal {
+struct RefusedSearch {
   std::vector<std::string> args;
   std::string message;
 };
 
 TEST_F(SearchCommand, BadInputGetsOneLine) {
   const std::string truncated = write("truncated.json", "{\"pipesim_plan\": 1,\n");
-  const std::vector<Refusal> refusals{
+  const std::vector<RefusedSearch> refusals{
       {{"search", "--algorithm", "mcmc", "--model", "resnet5", "--topology", "p100-4x4"},
        "did you mean \"resnet50\"?"},
       {{"search", "--algorithm", "mcmc", "--model", "lenet", "--topology", "p100-4x5"},
@@ -307,7 +307,7 @@ TEST_F(SearchCommand, BadInputGetsOneLine) {
       {{"simulate", "--plan", folder_.string()}, "is a directory"},
       {{"simulate", "--plan", truncated}, "truncated.json:2:1: not valid JSON"},
   };
-  for (const Refusal& r : refusals) {
+  for (const RefusedSearch& r : refusals) {
     const Outcome result = pipesim_run(r.args);
     EXPECT_EQ(result.status, 1) << r.message;
     EXPECT_EQ(result.out, "") << r.message;

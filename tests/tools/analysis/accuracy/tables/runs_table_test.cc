@@ -17,7 +17,7 @@ std::vector<MeasuredRun> read_table(const std::string& text) {
   return runs_of_table(MeasuredTable::parse(text, "runs.csv"));
 }
 
-std::string refused(const std::string& text) {
+std::string refusal_of_table(const std::string& text) {
   return refusal([&] { (void)read_table(text); });
 }
 
@@ -166,12 +166,12 @@ TEST(RunsTable, TakesWhatIsLeftOutForUsual) {
 
 TEST(RunsTable, RefusesOtherTables) {
   EXPECT_EQ(
-      refused("case,tp,recipe,batch\na,1,mbs1,8\n"),
+      refusal_of_table("case,tp,recipe,batch\na,1,mbs1,8\n"),
       "runs.csv:1: is no table of measured runs: has no columns model, devices, allowed: model, devices, "
       "recipe, batch and what \"pipesim help accuracy --all\" names; scripts in data/measured/convert write "
       "such tables from published ones");
   EXPECT_TRUE(
-      refused("model,devices,recipe,batch,tme\ngpt2,dgx-a100,mbs1,8,1 s\n")
+      refusal_of_table("model,devices,recipe,batch,tme\ngpt2,dgx-a100,mbs1,8,1 s\n")
           .starts_with(
               "runs.csv:1: found the column \"tme\" (did you mean \"time\"?), allowed: name, model, "));
 }
@@ -179,7 +179,8 @@ TEST(RunsTable, RefusesOtherTables) {
 TEST(RunsTable, RefusesWhatItCannotRead) {
   const std::string setting = "gpt2,dgx-a100,mbs1,8,";
   const auto with = [&](const std::string& column, const std::string& cell) {
-    return refused("model,devices,recipe,batch,name," + column + "\n" + setting + "a," + cell + "\n");
+    return refusal_of_table("model,devices,recipe,batch,name," + column + "\n" + setting + "a," + cell +
+                            "\n");
   };
   const std::string start = "runs.csv:2: column ";
   EXPECT_EQ(with("memory_of", "first"),
@@ -201,9 +202,9 @@ TEST(RunsTable, RefusesWhatItCannotRead) {
   EXPECT_EQ(with("collective", "all-reduce"),
             start + "\"model\": found \"gpt2\", allowed: nothing in the row of a collective");
   EXPECT_TRUE(with("gradient_type", "half").starts_with(start + "\"gradient_type\": "));
-  EXPECT_EQ(refused("model,devices,recipe,batch,reason\n,,,,an odd model\n"),
+  EXPECT_EQ(refusal_of_table("model,devices,recipe,batch,reason\n,,,,an odd model\n"),
             start + "\"name\": found \"\", allowed: a name, since the row has a reason in place of a run");
-  EXPECT_EQ(refused("name,devices,collective,members,size\na,dgx-a100,all-reduce,2,\n"),
+  EXPECT_EQ(refusal_of_table("name,devices,collective,members,size\na,dgx-a100,all-reduce,2,\n"),
             start + "\"size\": is empty");
 }
 
