@@ -191,7 +191,8 @@ class NoRecipeLeft : public InputError {
   using InputError::InputError;
 };
 
-// Each function is in a file of its own, propose_NAME.cc; stage_planners() and algorithms() have their names.
+// Each function is in a file of its own, propose_NAME.cc, but those over splits, which share
+// propose_splits.cc. stage_planners() and algorithms() have their names.
 PlannedPipeline propose_gpipe(const PlanRequest& request);
 PlannedPipeline propose_pipedream(const PlanRequest& request);
 PlannedPipeline propose_dapple(const PlanRequest& request);

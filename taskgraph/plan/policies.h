@@ -49,8 +49,8 @@ struct PlanPolicies {
   bool operator==(const PlanPolicies&) const = default;
   [[nodiscard]] const PlanPolicies& policies() const { return *this; }
   void set_policies(const PlanPolicies& other) { *this = other; }
-  /// All but the recomputation in words, "zero1 keep overlapped". Plans with the same text can share an
-  /// Evaluator, whose pipeline and recomputation may change.
+  /// All but the recomputation in words, "zero1 keep overlapped". Plans with the same text can share what
+  /// an Evaluator remembers: its with() makes one for another pipeline and recomputation.
   [[nodiscard]] std::string shared_text() const;
 };
 
