@@ -1,9 +1,11 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <optional>
 
 #include "search/search.h"
+#include "sim/base/deadline.h"
 
 namespace pipesim {
 
@@ -24,5 +26,11 @@ class SearchObserver {
   /// Returns a function that says whether a stop was requested. Deadlines on any thread may call it.
   [[nodiscard]] virtual std::function<bool()> interruption() const = 0;
 };
+
+/// The deadline of this thread's work, which a request to the observer ends earlier.
+inline Deadline deadline_with_stop(const SearchObserver& observer) {
+  if (const Deadline* kept = deadline_kept()) return kept->with_stop(observer.interruption());
+  return Deadline(std::numeric_limits<double>::infinity(), {}, observer.interruption());
+}
 
 }  // namespace pipesim

@@ -61,7 +61,9 @@ void EmulatedPace::begin_step() {
   origin_ = Clock::now().time_since_epoch().count();
 }
 
-bool EmulatedPace::is_next_everywhere(TaskId task) const {
+// It has its place, or gets one now, being the next of all its lanes.
+bool EmulatedPace::may_go_on(TaskId task) const {
+  if (start_[task.index()] >= 0) return true;
   for (const LaneUse& use : dag_.lanes(task)) {
     const Lane& lane = lanes_[use.lane.index()];
     if (lane.tasks[lane.next] != task) return false;
@@ -73,7 +75,12 @@ bool EmulatedPace::is_next_everywhere(TaskId task) const {
 Nanoseconds EmulatedPace::place(TaskId task, Nanoseconds ready, double factor) {
   std::unique_lock lock(mutex_);
   Nanoseconds& start = start_[task.index()];
-  placed_.wait(lock, [&] { return start >= 0 || is_next_everywhere(task); });
+  if (!may_go_on(task)) {
+    Waiting own{task};
+    waiting_.push_back(&own);
+    own.woken.wait(lock, [&] { return may_go_on(task); });
+    std::erase(waiting_, &own);
+  }
   if (start >= 0) return start;
   Nanoseconds first = ready;
   for (const LaneUse& use : dag_.lanes(task)) first = std::max(first, lanes_[use.lane.index()].free);
@@ -83,7 +90,9 @@ Nanoseconds EmulatedPace::place(TaskId task, Nanoseconds ready, double factor) {
     ++lane.next;
   }
   start = first;
-  placed_.notify_all();
+  for (Waiting* other : waiting_) {
+    if (may_go_on(other->task)) other->woken.notify_one();
+  }
   return first;
 }
 

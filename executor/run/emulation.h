@@ -70,14 +70,20 @@ class EmulatedPace : public Pace {
     std::size_t next = 0;  // the first that has no place yet
     Nanoseconds free = 0;
   };
-  [[nodiscard]] bool is_next_everywhere(TaskId task) const;
+  // A thread that waits for a task's place. It is woken when it can go on: waking all of them for each task
+  // takes longer than many tasks do.
+  struct Waiting {
+    TaskId task;
+    std::condition_variable woken = {};
+  };
+  [[nodiscard]] bool may_go_on(TaskId task) const;
   Nanoseconds place(TaskId task, Nanoseconds ready, double factor);
 
   const TaskDag& dag_;
   std::vector<double> slow_;
   Sleep sleep_;
   std::mutex mutex_;
-  std::condition_variable placed_;
+  std::vector<Waiting*> waiting_;
   std::vector<Lane> lanes_;
   std::vector<Nanoseconds> start_;  // by task; −1: no place yet
   std::int64_t origin_ = 0;

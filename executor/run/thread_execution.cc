@@ -31,11 +31,14 @@ ThreadExecution::ThreadExecution(ThreadBackend& backend, const ExecutionParts& p
       num_tasks_(parts.num_tasks) {
   for (std::size_t d = 0; d < parts.num_devices; ++d) states_.push_back(nullptr);
   for (const DeviceProgram& device : program_.devices) {
-    states_[device.device.index()] = std::make_unique<DeviceState>();
-    const auto add = [&](const std::vector<Instruction>& list) {
-      if (!list.empty())
-        lists_.push_back(std::make_unique<List>(
-            List{device.device, static_cast<std::int32_t>(lists_.size()), &list, {}, 0}));
+    DeviceState& state = *(states_[device.device.index()] = std::make_unique<DeviceState>());
+    const auto add = [&](const std::vector<Instruction>& instructions) {
+      if (instructions.empty()) return;
+      List& list = *lists_.emplace_back(std::make_unique<List>());
+      list.device = device.device;
+      list.number = static_cast<std::int32_t>(lists_.size()) - 1;
+      list.instructions = &instructions;
+      state.lists.push_back(&list);
     };
     add(device.compute);
     for (const std::vector<Instruction>& stream : device.streams) add(stream);
@@ -139,8 +142,7 @@ void ThreadExecution::run_list(List& list) {
   std::int64_t switches = before;
   list.times.clear();
   for (const Instruction& instruction : *list.instructions) {
-    InstructionTime time = run_instruction(list.device, instruction);
-    time.list = list.number;
+    InstructionTime time = run_instruction(list, instruction);
     const std::int64_t now = interruptible ? involuntary_switches_of_thread() : before;
     time.interrupted = now != switches;
     switches = now;
@@ -149,14 +151,14 @@ void ThreadExecution::run_list(List& list) {
   list.involuntary_switches = switches - before;
 }
 
-InstructionTime ThreadExecution::run_instruction(DeviceId device, const Instruction& instruction) {
-  DeviceState& state = *states_[device.index()];
-  const Nanoseconds ready = wait_for(state, instruction.waits);
+InstructionTime ThreadExecution::run_instruction(List& list, const Instruction& instruction) {
+  const DeviceId device = list.device;
+  const Nanoseconds ready = wait_for(list, instruction.waits);
   if (on_task_) on_task_(device, instruction.task);
   Communicator& world = *worlds_[device.index()];
   const std::int64_t tag = context_.step * static_cast<std::int64_t>(num_tasks_) + instruction.task.value;
   const Nanoseconds begun = pace_.begin(device, instruction, ready, world, tag);
-  InstructionTime time{instruction.task, device, pace_.observed(begun), 0, ready, 0, false};
+  InstructionTime time{instruction.task, device, pace_.observed(begun), 0, ready, list.number, false};
   buffers_.acquire(device, instruction.buffers);
   if (!instruction.before.empty()) backend_.move(device, instruction.before, buffers_);
   do_work(device, instruction.work, world, tag);
@@ -164,11 +166,12 @@ InstructionTime ThreadExecution::run_instruction(DeviceId device, const Instruct
   buffers_.release(device, instruction.buffers);
   const Nanoseconds end = pace_.end(device, instruction, begun);
   time.end = pace_.observed(end);
-  {
-    const std::lock_guard lock(state.mutex);
-    state.end[instruction.task.index()] = end;
+  DeviceState& state = *states_[device.index()];
+  const std::lock_guard lock(state.mutex);
+  state.end[instruction.task.index()] = end;
+  for (List* other : state.lists) {
+    if (other->waits_for == instruction.task) other->woken.notify_one();
   }
-  state.changed.notify_all();
   return time;
 }
 
@@ -185,13 +188,16 @@ void ThreadExecution::do_work(DeviceId device, const Work& work, Communicator& w
 }
 
 // The latest end of the tasks, all of which other lists of the device run.
-Nanoseconds ThreadExecution::wait_for(DeviceState& state, const std::vector<TaskId>& tasks) {
+Nanoseconds ThreadExecution::wait_for(List& list, const std::vector<TaskId>& tasks) {
   Nanoseconds latest = 0;
   if (failed_) throw Stopped();
   if (tasks.empty()) return latest;
+  DeviceState& state = *states_[list.device.index()];
   std::unique_lock lock(state.mutex);
   for (const TaskId t : tasks) {
-    state.changed.wait(lock, [&] { return failed_ || state.end[t.index()] >= 0; });
+    list.waits_for = t;
+    list.woken.wait(lock, [&] { return failed_ || state.end[t.index()] >= 0; });
+    list.waits_for.reset();
     if (failed_) throw Stopped();
     latest = std::max(latest, state.end[t.index()]);
   }
@@ -212,8 +218,8 @@ void ThreadExecution::fail(const std::exception_ptr& error) {
   failed_ = true;
   for (const DeviceProgram& device : program_.devices) {
     DeviceState& state = *states_[device.device.index()];
-    { const std::lock_guard lock(state.mutex); }  // nobody is between looking and waiting
-    state.changed.notify_all();
+    const std::lock_guard lock(state.mutex);  // nobody is between looking and waiting
+    for (List* list : state.lists) list->woken.notify_one();
   }
   for (const DeviceProgram& device : program_.devices) worlds_[device.device.index()]->abort(reason);
 }

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -31,18 +32,22 @@ class ThreadExecution : public Execution {
   void on_task(std::function<void(DeviceId, TaskId)> callback) override { on_task_ = std::move(callback); }
 
  private:
+  struct List {
+    DeviceId device;
+    std::int32_t number = 0;
+    const std::vector<Instruction>* instructions = nullptr;
+    std::vector<InstructionTime> times;
+    std::int64_t involuntary_switches = 0;
+    // The rest is guarded by the device's mutex. A list is woken for the task that it waits for alone: a
+    // device has many lists, and waking all of them for each task takes longer than small tasks do.
+    std::optional<TaskId> waits_for;
+    std::condition_variable woken;
+  };
   // What the lists of a device share.
   struct DeviceState {
     std::mutex mutex;
-    std::condition_variable changed;
+    std::vector<List*> lists;
     std::vector<Nanoseconds> end;  // by task; −1: not yet
-  };
-  struct List {
-    DeviceId device;
-    std::int32_t number;
-    const std::vector<Instruction>* instructions;
-    std::vector<InstructionTime> times;
-    std::int64_t involuntary_switches = 0;
   };
 
   void stop();
@@ -50,8 +55,8 @@ class ThreadExecution : public Execution {
   void begin_together(std::int64_t step);
   void run_list(List& list);
   void do_work(DeviceId device, const Work& work, Communicator& world, std::int64_t tag);
-  InstructionTime run_instruction(DeviceId device, const Instruction& instruction);
-  Nanoseconds wait_for(DeviceState& state, const std::vector<TaskId>& tasks);
+  InstructionTime run_instruction(List& list, const Instruction& instruction);
+  Nanoseconds wait_for(List& list, const std::vector<TaskId>& tasks);
   void fail(const std::exception_ptr& error);
 
   const Program& program_;

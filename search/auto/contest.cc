@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "search/auto/sized_model.h"
@@ -17,9 +16,7 @@ namespace pipesim {
 Contest::Contest(const PlanRequest& request)
     : request_(request),
       observer_(*request.observer),
-      until_(deadline_kept()
-                 ? deadline_kept()->with_stop(observer_.interruption())
-                 : Deadline(std::numeric_limits<double>::infinity(), {}, observer_.interruption())),
+      until_(deadline_with_stop(observer_)),
       seconds_(until_.left()),
       subject_{request.graph, request.topology(), request.options, baselines_},
       checkpoints_(chains().checkpoint, chains().checkpoint_every, subject_),

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <limits>
 #include <optional>
 
 #include "search/baselines/baselines.h"
@@ -26,9 +25,7 @@ class SplitsRequest {
   explicit SplitsRequest(const PlanRequest& asked)
       : request(asked),
         observer(*asked.observer),
-        whole(deadline_kept()
-                  ? deadline_kept()->with_stop(observer.interruption())
-                  : Deadline(std::numeric_limits<double>::infinity(), {}, observer.interruption())),
+        whole(deadline_with_stop(observer)),
         seconds_(asked.settings.budget.seconds) {}
 
   const PlanRequest& request;

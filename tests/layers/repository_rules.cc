@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
+#include <functional>
 #include <initializer_list>
 #include <map>
 #include <optional>
 #include <sstream>
 #include <string_view>
+#include <utility>
 
 namespace pipesim {
 namespace {
@@ -45,7 +48,68 @@ bool begins_with_lower_words(std::string_view text) {
          !contains_any(std::string(text), {"·", "∏", "Σ"});
 }
 
+bool is_name(char c) { return c == '_' || (std::isalnum(static_cast<unsigned char>(c)) != 0); }
+
+std::string_view first_name(std::string_view text) {
+  return text.substr(0, static_cast<std::size_t>(std::ranges::find_if_not(text, is_name) - text.begin()));
+}
+
+// What a line of a namespace declares: "Task" for "struct Task {", "kMost" for "constexpr int kMost = 3;",
+// all of the line for the head of a function. Nothing where it is another line.
+std::optional<std::string> declared_by(std::string_view line) {
+  if (line.empty() || line.front() == ' ' || line.ends_with(';') != line.starts_with("const")) return {};
+  for (const std::string_view kind : {"struct ", "class ", "enum class ", "enum "}) {
+    if (line.starts_with(kind)) return std::string(first_name(line.substr(kind.size())));
+  }
+  if (line.starts_with("const")) {
+    const std::size_t at = line.find(" k");
+    return at == std::string_view::npos ? std::nullopt
+                                        : std::optional<std::string>(first_name(line.substr(at + 1)));
+  }
+  if (line.ends_with(" {") && line.find('(') != std::string_view::npos) return std::string(line);
+  return {};
+}
+
+// Calls back with the names of the anonymous namespaces of a file, each behind the namespaces that it is in.
+void for_each_hidden_name(const SourceFile& file, const std::function<void(std::string)>& call) {
+  std::vector<std::string> spaces;
+  std::istringstream lines(file.text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("namespace ") && line.ends_with("{")) {
+      spaces.push_back(line);
+    } else if (line.starts_with("}  // namespace") && !spaces.empty()) {
+      spaces.pop_back();
+    } else if (!spaces.empty() && spaces.back() == "namespace {") {
+      if (const auto name = declared_by(line)) call(fmt::format("{}{}", fmt::join(spaces, ""), *name));
+    }
+  }
+}
+
+// The sources that may be one unit of compilation: those of a top-level folder, or of its tests or
+// benchmarks.
+std::string folder_of_unit(const std::string& path) {
+  std::size_t begin = 0;
+  for (const std::string_view above : {"tests/", "tests/bench/"}) {
+    if (path.starts_with(above)) begin = above.size();
+  }
+  return path.substr(0, path.find('/', begin));
+}
+
 }  // namespace
+
+std::vector<std::string> clashing_names(std::span<const SourceFile> files) {
+  std::map<std::pair<std::string, std::string>, std::string> first;  // by folder and name: a file
+  std::vector<std::string> clashes;
+  for (const SourceFile& file : files) {
+    for_each_hidden_name(file, [&](const std::string& name) {
+      const auto [found, isnew] = first.try_emplace({folder_of_unit(file.path), name}, file.path);
+      if (!isnew && found->second != file.path)
+        clashes.push_back(fmt::format("{}: is in {} and in {}", name.substr(name.rfind("namespace {") + 11),
+                                      found->second, file.path));
+    });
+  }
+  return clashes;
+}
 
 std::vector<std::string> comments_without_subject(const SourceFile& file) {
   std::vector<std::string> broken;

@@ -18,6 +18,11 @@ std::vector<std::string> broken_file_rules(const SourceFile& file);
 /// words in lower case, unless it is a formula.
 std::vector<std::string> comments_without_subject(const SourceFile& file);
 
+/// Names of anonymous namespaces that two .cc files of a top-level folder (of tests: of tests of one) give to
+/// something else each, as `NAME: is in PATH and in PATH`. Units of compilation are made of whole folders,
+/// where these files would not compile together. Finds types, constants, and functions whose heads are equal.
+std::vector<std::string> clashing_names(std::span<const SourceFile> files);
+
 /// Folders with more than 30 files, as `FOLDER: REASON`.
 std::vector<std::string> crowded_folders(std::span<const SourceFile> files);
 

@@ -41,6 +41,41 @@ TEST(RepositoryRules, NoFolderIsCrowded) {
   EXPECT_THAT(crowded_folders(files), IsEmpty());
 }
 
+TEST(RepositoryRules, NoHiddenNamesClashInAUnit) {
+  EXPECT_THAT(clashing_names(source_tree({".cc"})), IsEmpty());
+}
+
+TEST(RepositoryRules, CatchHiddenNamesThatClash) {
+  const auto file = [](const std::string& path, const std::string& text) {
+    return SourceFile{
+        path, "namespace pipesim {\nnamespace {\n" + text + "}  // namespace\n}  // namespace pipesim\n"};
+  };
+  const auto clashes = [&](const std::string& a, const std::string& b) {
+    return clashing_names(std::vector{file("sim/a.cc", a), file("sim/b/c.cc", b)});
+  };
+  EXPECT_THAT(clashes("struct Task {\n", "class Task final : public A {\n"),
+              ElementsAre("Task: is in sim/a.cc and in sim/b/c.cc"));
+  EXPECT_THAT(clashes("constexpr int kMost = 3;\n", "const std::string kMost{\"a\"};\n"),
+              ElementsAre("kMost: is in sim/a.cc and in sim/b/c.cc"));
+  EXPECT_THAT(clashes("int half(int a) {\n", "int half(int a) {\n"),
+              ElementsAre("int half(int a) {: is in sim/a.cc and in sim/b/c.cc"));
+  EXPECT_THAT(clashes("int half(int a) {\n", "int half(double a) {\n"), IsEmpty());
+  EXPECT_THAT(clashes("struct Task {\n", "  struct Task {\n"), IsEmpty());
+  EXPECT_THAT(
+      clashing_names(std::vector{file("sim/a.cc", "struct A {\n"), file("models/a.cc", "struct A {\n")}),
+      IsEmpty());
+  EXPECT_THAT(
+      clashing_names(std::vector{file("tests/sim/a.cc", "struct A {\n"), file("sim/a.cc", "struct A {\n")}),
+      IsEmpty());
+  EXPECT_THAT(clashing_names(std::vector{file("tests/sim/a.cc", "struct A {\n"),
+                                         file("tests/sim/b.cc", "struct A {\n")}),
+              ElementsAre("A: is in tests/sim/a.cc and in tests/sim/b.cc"));
+  // Namespaces of their own keep them apart.
+  SourceFile apart = file("sim/a.cc", "struct A {\n");
+  apart.text.replace(apart.text.find("pipesim"), 7, "pipesim::cpu");
+  EXPECT_THAT(clashing_names(std::vector{apart, file("sim/b.cc", "struct A {\n")}), IsEmpty());
+}
+
 TEST(RepositoryRules, CatchReadmesThatAreTooLong) {
   EXPECT_THAT(broken_file_rules({"sim/README.md", lines(40)}), IsEmpty());
   EXPECT_THAT(broken_file_rules({"sim/README.md", lines(41)}),

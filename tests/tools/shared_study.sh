@@ -20,7 +20,7 @@ fail() {
 }
 
 gpt=(--model gpt:layers=4 --topology dgx-a100:2 --batch 64 --threads 1)
-plans=("${gpt[@]}" --vary "inter_node.bandwidth=25,100Gb/s" --vary "model.layers=2,4")
+plans=(--model gpt:layers=4 --topology p100-4x4:1 --threads 1 --vary "batch=8,16,32" --vary "model.layers=2,4")
 "$program" whatif "${plans[@]}" -o "$folder/alone.json" >"$folder/said.alone"
 for ranks in 2 3; do
   mpirun -np "$ranks" "$program" whatif "${plans[@]}" -o "$folder/shared.json" >"$folder/said.$ranks" 2>/dev/null
@@ -55,7 +55,7 @@ grep -q "of 1000 points are done; pipesim whatif --resume" "$folder/said.shared"
 "$program" whatif --resume "$folder/shared.json" >"$folder/said.resumed" 2>/dev/null
 cmp "$folder/alone.json" "$folder/shared.json" || fail "the resumed study is another"
 
-recipes=(search --model gpt:layers=4 --topology dgx-a100+dgx-h100 --batch 32 --algorithm recipes --threads 1)
+recipes=(search --model gpt:layers=4 --topology dgx-a100+dgx-h100 --batch 32 --algorithm recipes --threads 1 --only pp=1)
 "$program" "${recipes[@]}" -o "$folder/alone.plan" >"$folder/said.alone" 2>/dev/null
 for ranks in 2 3; do
   mpirun -np "$ranks" "$program" "${recipes[@]}" -o "$folder/shared.plan" >"$folder/said.$ranks" 2>/dev/null
