@@ -8,24 +8,18 @@
 #include <vector>
 
 #include "search/candidates.h"
-#include "search/evaluator.h"
+#include "search/scored.h"
 
 namespace pipesim {
-
-/// A strategy and its cost.
-struct ScoredStrategy {
-  Strategy strategy;
-  Evaluation evaluation;
-};
 
 /// A baseline's name, its strategy, and why it can't be used, if it can't. Searches may start from one that
 /// does not fit.
 struct Baseline {
   std::string name;
-  std::optional<ScoredStrategy> scored;  ///< nothing when there was no time to score it
-  std::string infeasible;                ///< empty when it fits
-  Bytes shortage = {};                   ///< of the device that lacks most memory
-  std::string idle = {};                 ///< see idle_devices(); of single-device "", which is no surprise
+  std::optional<Scored<Strategy>> scored;  ///< nothing when there was no time to score it
+  std::string infeasible;                  ///< empty when it fits
+  Bytes shortage = {};                     ///< of the device that lacks most memory
+  std::string idle = {};                   ///< see idle_devices(); of single-device "", which is no surprise
 };
 
 /// A strategy to start from, and who made it.
@@ -75,9 +69,9 @@ struct SearchRecord {
 };
 
 struct SearchOutcome : SearchRecord {
-  std::optional<ScoredStrategy> best;  ///< nothing when no feasible strategy was met
-  std::string found_by;                ///< "mcmc", "data-parallel", "exhaustive", …
-  bool proven = false;                 ///< the best of the whole candidate set
+  std::optional<Scored<Strategy>> best;  ///< nothing when no feasible strategy was met
+  std::string found_by;                  ///< "mcmc", "data-parallel", "exhaustive", …
+  bool proven = false;                   ///< the best of the whole candidate set
 };
 
 }  // namespace pipesim

@@ -62,8 +62,8 @@ void PrintTo(const Step& step, std::ostream* out) {
        << step.stage;
 }
 
-template <std::same_as<Evaluation> Scored>
-void PrintTo(const Scored& e, std::ostream* out) {
+template <std::same_as<Evaluation> Score>
+void PrintTo(const Score& e, std::ostream* out) {
   *out << e.time << " ns, " << e.overflow.value << " bytes too many";
   if (!e.proven) *out << ", estimated within " << e.spread << " ns";
 }

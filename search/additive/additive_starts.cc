@@ -47,7 +47,7 @@ std::vector<std::size_t> least_sum(AdditiveCosts& costs, const AdditiveWeights& 
 
 }  // namespace
 
-std::vector<AdditiveStart> additive_starts(const ConfigSpace& space, const MoveUnits& units,
+std::vector<ScoredConfigs> additive_starts(const ConfigSpace& space, const MoveUnits& units,
                                            Evaluator& evaluator,
                                            const std::vector<std::vector<std::size_t>>& starts,
                                            const std::vector<std::size_t>& first,
@@ -58,8 +58,8 @@ std::vector<AdditiveStart> additive_starts(const ConfigSpace& space, const MoveU
   const auto devices = static_cast<std::int64_t>(evaluator.topology().num_devices());
   const std::int64_t plans = kMostPlans * 64 / std::max<std::int64_t>(64, devices);
   const BoundStrategy from = bind(first);
-  std::vector<AdditiveStart> found{{first, evaluator.evaluate(from)}};
-  const auto key = [](const AdditiveStart& s) {
+  std::vector<ScoredConfigs> found{{first, evaluator.evaluate(from)}};
+  const auto key = [](const ScoredConfigs& s) {
     return std::tuple(s.evaluation.overflow, s.evaluation.time);
   };
   std::vector<std::vector<std::size_t>> seen{first};
@@ -81,7 +81,7 @@ std::vector<AdditiveStart> additive_starts(const ConfigSpace& space, const MoveU
         std::vector<std::size_t> configs = least_sum(costs, weights, plans, go_on);
         if (std::ranges::find(seen, configs) != seen.end()) continue;
         seen.push_back(configs);
-        const AdditiveStart& best = *std::ranges::min_element(found, {}, key);
+        const ScoredConfigs& best = *std::ranges::min_element(found, {}, key);
         const auto limit = best.evaluation.feasible()
                                ? static_cast<Nanoseconds>(kNear * static_cast<double>(best.evaluation.time))
                                : std::numeric_limits<Nanoseconds>::max();
@@ -103,9 +103,9 @@ std::vector<AdditiveStart> additive_starts(const ConfigSpace& space, const MoveU
   } catch (const OutOfTime&) {  // what was found until then will do
   }
   std::ranges::stable_sort(found, {}, key);
-  const AdditiveStart& best = found.front();
+  const ScoredConfigs& best = found.front();
   std::erase_if(
-      found, [&, overflow = best.evaluation.overflow, time = best.evaluation.time](const AdditiveStart& s) {
+      found, [&, overflow = best.evaluation.overflow, time = best.evaluation.time](const ScoredConfigs& s) {
         return s.evaluation.overflow > overflow ||
                static_cast<double>(s.evaluation.time) > kNear * static_cast<double>(time);
       });

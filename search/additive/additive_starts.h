@@ -5,14 +5,9 @@
 #include <vector>
 
 #include "search/additive/additive_costs.h"
+#include "search/scored.h"
 
 namespace pipesim {
-
-/// A strategy, by the numbers of its configs, and its cost.
-struct AdditiveStart {
-  std::vector<std::size_t> configs;  ///< by operator
-  Evaluation evaluation;
-};
 
 /// Plans to start a search from. Each minimises a sum over units of operators and pairs of units
 /// (additive_costs.h), as the exact search of Jia, Lin, Qi, Aiken (ICML 2018, section 5) does over operators.
@@ -25,7 +20,7 @@ struct AdditiveStart {
 /// simulations, so the result depends on the arguments alone, unless `go_on`, called now and then, or the
 /// thread's deadline ends it early. OutOfTime when there was no time to score `first`. `starts`, `first`:
 /// numbers of configs by operator.
-std::vector<AdditiveStart> additive_starts(const ConfigSpace& space, const MoveUnits& units,
+std::vector<ScoredConfigs> additive_starts(const ConfigSpace& space, const MoveUnits& units,
                                            Evaluator& evaluator,
                                            const std::vector<std::vector<std::size_t>>& starts,
                                            const std::vector<std::size_t>& first,

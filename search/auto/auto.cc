@@ -15,7 +15,7 @@ namespace pipesim {
 namespace {
 
 // Says by how much the best plan is better than the best recipe; "" where no recipe was found.
-std::string gain_over_recipes(const Contest& contest, const ScoredJointPlan& best) {
+std::string gain_over_recipes(const Contest& contest, const Scored<JointPlan>& best) {
   const auto [overflow, time] = contest.found().best_of("recipes");
   const AutoEntry* recipes = contest.entry("recipes", 0);
   if (recipes == nullptr || !recipes->contribution.evaluation || overflow.value > 0) return "";
@@ -30,7 +30,7 @@ std::string gain_over_recipes(const Contest& contest, const ScoredJointPlan& bes
 
 // What fits first, then the fastest, then who came first.
 PlannedPipeline best_plan(Contest& contest) {
-  const ScoredJointPlan* found = contest.found().best();
+  const Scored<JointPlan>* found = contest.found().best();
   if (found == nullptr) throw InputError("auto: no algorithm found a plan");
   const JointPlan* best = &found->plan;
   JointEvaluator& evaluator = contest.evaluator();

@@ -62,7 +62,7 @@ void Contest::ask_baseline(const std::string& name, double seconds) {
   });
   if (made.contribution.evaluation) {
     starts_.back().evaluation = made.contribution.evaluation;
-    baselines_.push_back({name, ScoredStrategy{starts_.back().strategy, *made.contribution.evaluation},
+    baselines_.push_back({name, Scored<Strategy>{starts_.back().strategy, *made.contribution.evaluation},
                           made.contribution.evaluation->feasible() ? "" : "does not fit into memory"});
   }
   found_.add(std::move(made));

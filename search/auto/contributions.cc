@@ -34,7 +34,7 @@ void Contributions::add(AutoEntry made) {
   *before = std::move(told);
 }
 
-void Contributions::add_plan(const std::string& name, ScoredJointPlan plan) {
+void Contributions::add_plan(const std::string& name, Scored<JointPlan> plan) {
   const auto before = std::ranges::find(plans_, name, &Plan::name);
   if (before != plans_.end()) {
     before->plan = std::move(plan);
@@ -43,7 +43,7 @@ void Contributions::add_plan(const std::string& name, ScoredJointPlan plan) {
   }
 }
 
-const ScoredJointPlan* Contributions::best() const {
+const Scored<JointPlan>* Contributions::best() const {
   const auto found =
       std::ranges::min_element(plans_, {}, [](const Plan& p) { return rank(p.plan.evaluation); });
   return found == plans_.end() ? nullptr : &found->plan;

@@ -17,7 +17,7 @@ class Contributions {
  public:
   struct Plan {
     std::string name;  ///< of the algorithm
-    ScoredJointPlan plan;
+    Scored<JointPlan> plan;
   };
 
   /// Parts of one search have the same name and become one entry: its best plan, the note of the last part,
@@ -29,13 +29,13 @@ class Contributions {
   [[nodiscard]] std::span<const Plan> plans() const { return plans_; }
   /// The best plan; nullptr when there is none. A plan that fits is better than one that does not; then the
   /// faster one; then the one that was added first.
-  [[nodiscard]] const ScoredJointPlan* best() const;
+  [[nodiscard]] const Scored<JointPlan>* best() const;
   /// For the best plan of an algorithm: the bytes of memory that it lacks, and its time in nanoseconds.
   /// Without a plan the bytes are the largest possible number.
   [[nodiscard]] std::pair<Bytes, Nanoseconds> best_of(std::string_view name) const;
 
  private:
-  void add_plan(const std::string& name, ScoredJointPlan plan);
+  void add_plan(const std::string& name, Scored<JointPlan> plan);
 
   std::vector<Contribution> all_;
   std::vector<Plan> plans_;

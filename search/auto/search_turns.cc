@@ -114,7 +114,7 @@ void SearchTurns::search_splits(std::int32_t microbatches, const SearchBudget& m
         note = fmt::format("{} proposals, {} accepted", outcome.proposals, outcome.accepted);
         if (!outcome.best) throw InputError(note + "; found no plan that fits");
         return Contest::Found{joint_plan(search.graph, contest_.request().topology(), microbatches,
-                                         outcome.best->strategy, std::nullopt),
+                                         outcome.best->plan, std::nullopt),
                               outcome.best->evaluation};
       },
       part);
@@ -179,7 +179,7 @@ std::pair<Bytes, Nanoseconds> SearchTurns::best_of_splits(std::int32_t microbatc
 // Returns the share of the search over splits in the budget that the first part of the joint search leaves.
 double SearchTurns::share_of_splits(std::int32_t best) const {
   const auto [overflow, time] = best_of_splits(best);
-  const ScoredJointPlan* fastest = contest_.found().best();
+  const Scored<JointPlan>* fastest = contest_.found().best();
   if (fastest == nullptr || fastest->evaluation.overflow < overflow) return 0;
   const double behind =
       static_cast<double>(time) / static_cast<double>(std::max<Nanoseconds>(1, fastest->evaluation.time)) - 1;

@@ -25,7 +25,7 @@ class WholeProgress {
       progress.proposals = 0;
       for (const auto& [name, proposals] : proposals_) progress.proposals += proposals;
       progress.seconds = time_.seconds();
-      const ScoredJointPlan* best = found_.best();
+      const Scored<JointPlan>* best = found_.best();
       if (best != nullptr && best->evaluation.feasible()) {
         const Nanoseconds time = best->evaluation.time;
         progress.best = progress.best == 0 ? time : std::min(progress.best, time);

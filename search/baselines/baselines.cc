@@ -41,7 +41,7 @@ Baseline score(const NamedBaseline& baseline, Evaluator& evaluator) {
       result.idle = idle_devices(strategy, evaluator.graph(), evaluator.topology());
     const BoundStrategy bound = evaluator.contents().bind(strategy);
     const Evaluated found = evaluator.evaluate(bound, {.peaks = true});
-    result.scored = ScoredStrategy{std::move(strategy), *found.cost};
+    result.scored = Scored<Strategy>{std::move(strategy), *found.cost};
     if (!found.cost->feasible()) {
       result.infeasible =
           memory_shortage(found.peaks, evaluator.topology()).value_or("does not fit into memory");

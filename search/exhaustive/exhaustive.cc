@@ -177,7 +177,7 @@ class Tree {
 
   void take(Strategy strategy, const Evaluation& evaluation, const std::string& found_by) {
     limit_ = evaluation.time;
-    outcome_.best = ScoredStrategy{std::move(strategy), evaluation};
+    outcome_.best = Scored<Strategy>{std::move(strategy), evaluation};
     outcome_.found_by = found_by;
     ++outcome_.accepted;
     outcome_.history.push_back({meter_.seconds(), meter_.proposals(), evaluation.time, 0});

@@ -21,7 +21,7 @@ JointJson numbers_of(const std::vector<DeviceId>& devices) {
   return list;
 }
 
-JointJson json_of(const ScoredJointPlan& scored) {
+JointJson json_of(const Scored<JointPlan>& scored) {
   return {{"plan", json_of(scored.plan)}, {"cost", json_of(scored.evaluation)}};
 }
 
@@ -98,7 +98,7 @@ class JointReader {
     return recompute;
   }
 
-  [[nodiscard]] ScoredJointPlan scored(const JsonValue& value) const {
+  [[nodiscard]] Scored<JointPlan> scored(const JsonValue& value) const {
     return {plan(value.at("plan")), parse_evaluation(value.at("cost"))};
   }
 

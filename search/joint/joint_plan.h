@@ -5,9 +5,9 @@
 #include <optional>
 #include <vector>
 
-#include "search/evaluator.h"
 #include "search/pipelines/pipelined_strategy.h"
 #include "search/recipes/recipe.h"
+#include "search/scored.h"
 #include "taskgraph/plan/plan.h"
 
 namespace pipesim {
@@ -27,13 +27,6 @@ struct JointPlan : PlanPolicies {
     const std::int32_t stage = pipeline.stage_of[static_cast<std::size_t>(op)];
     return meshes[mesh_of_stage(pipeline, stage, meshes.size())];
   }
-};
-
-/// A plan and what it costs.
-struct ScoredJointPlan {
-  JointPlan plan;
-  Evaluation evaluation;
-  bool operator==(const ScoredJointPlan&) const = default;
 };
 
 /// Converts a plan as it is executed. The devices of a stage are taken in the order of its widest operator.

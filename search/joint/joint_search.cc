@@ -46,7 +46,7 @@ class JointSearch : Annealer {
 
  private:
   // Those that fit first.
-  [[nodiscard]] std::pair<bool, double> rank(const ScoredJointPlan& p) const {
+  [[nodiscard]] std::pair<bool, double> rank(const Scored<JointPlan>& p) const {
     return {!p.evaluation.feasible(), state_.cost(p.evaluation)};
   }
   void sort(std::vector<JointChain>& chains) const {
@@ -70,7 +70,7 @@ class JointSearch : Annealer {
       throw OutOfTime();
     std::vector<JointChain>& chains = state_.chains;
     for (std::size_t i = 0; i < starts.size(); ++i) {
-      const ScoredJointPlan start{starts[i], scored[i].value_or(Evaluation())};
+      const Scored<JointPlan> start{starts[i], scored[i].value_or(Evaluation())};
       if (scored[i]) chains.push_back({i, start, start});
     }
     if (chains.empty()) throw InternalError("a joint search without a start");

@@ -23,8 +23,8 @@ struct JointOptions : AnnealingOptions {
 };
 
 struct JointOutcome {
-  ScoredJointPlan best;   ///< no worse than the best start
-  std::size_t start = 0;  ///< number of the start that it came from
+  Scored<JointPlan> best;  ///< no worse than the best start
+  std::size_t start = 0;   ///< number of the start that it came from
   std::int64_t proposals = 0, accepted = 0;
   double seconds = 0;
   JointMoveCounts improved{};  ///< see JointState

@@ -16,9 +16,9 @@ Chain::Chain(const Moves& moves, BoundConfigs& configs, Cost cost, ChainState st
 
 // Scores the current configs, which costs nothing but time where they have been scored before.
 void Chain::begin() {
-  state_.current.evaluation = evaluator_.start(configs_.bind(state_.current.configs));
+  state_.current.evaluation = evaluator_.start(configs_.bind(state_.current.plan));
   current_ = cost_(state_.current.evaluation);
-  digest_ = KnownCosts::digest_of(state_.current.configs);
+  digest_ = KnownCosts::digest_of(state_.current.plan);
   if (state_.lowest == 0) state_.lowest = current_;
   note_best();
 }
@@ -27,8 +27,8 @@ void Chain::restart(const Moves& moves, std::vector<std::size_t> configs) {
   moves_ = &moves;
   state_.best = {};
   state_.counts = {};
-  if (configs != state_.current.configs) {
-    state_.current.configs = std::move(configs);
+  if (configs != state_.current.plan) {
+    state_.current.plan = std::move(configs);
     state_.lowest = 0;
     return begin();
   }
@@ -38,14 +38,14 @@ void Chain::restart(const Moves& moves, std::vector<std::size_t> configs) {
 
 void Chain::note_best() {
   const Evaluation& e = state_.current.evaluation;
-  if (!e.feasible() || (!state_.best.configs.empty() && e.time >= state_.best.evaluation.time)) return;
+  if (!e.feasible() || (!state_.best.plan.empty() && e.time >= state_.best.evaluation.time)) return;
   state_.best = state_.current;
 }
 
 void Chain::accept(const Evaluation& evaluation) {
   evaluator_.accept();
-  digest_ = KnownCosts::after(digest_, state_.current.configs, proposal_.changes);
-  for (const ConfigChange& c : proposal_.changes) state_.current.configs[c.op.index()] = c.index;
+  digest_ = KnownCosts::after(digest_, state_.current.plan, proposal_.changes);
+  for (const ConfigChange& c : proposal_.changes) state_.current.plan[c.op.index()] = c.index;
   if (evaluation != state_.current.evaluation)
     ++state_.counts.accepted[static_cast<std::size_t>(proposal_.kind)];
   state_.current.evaluation = evaluation;
@@ -56,13 +56,13 @@ void Chain::accept(const Evaluation& evaluation) {
 }
 
 bool Chain::step(const MoveRates& rates, double temperature) {
-  moves_->propose(state_.current.configs, rates, state_.rng, proposal_);
+  moves_->propose(state_.current.plan, rates, state_.rng, proposal_);
   if (proposal_.changes.empty()) return false;
   ++state_.proposals;
   ++state_.counts.proposed[static_cast<std::size_t>(proposal_.kind)];
   const double u = 1 - state_.rng.uniform();  // in (0, 1]
   const double most = highest_accepted(current_, temperature, u, proposal_.log_ratio);
-  const KnownCosts::Digest digest = KnownCosts::after(digest_, state_.current.configs, proposal_.changes);
+  const KnownCosts::Digest digest = KnownCosts::after(digest_, state_.current.plan, proposal_.changes);
   const std::optional<double> above = known_.above(digest);
   if (above && *above >= most) {
     ++rejected_as_known_;
@@ -97,7 +97,7 @@ std::optional<Evaluation> Chain::evaluate(double limit) {
 
 bool Chain::run(const ChainSlice& slice, const Report& report) {
   constexpr std::int64_t kReportEvery = 16;
-  if (evaluator_.is_outdated()) evaluator_.refresh(configs_.bind(state_.current.configs));
+  if (evaluator_.is_outdated()) evaluator_.refresh(configs_.bind(state_.current.plan));
   std::int64_t made = 0, reported = 0, accepted = state_.accepted;
   double temperature = slice.temperature;
   const double cooling =

@@ -10,20 +10,14 @@
 #include "search/mcmc/bound_configs.h"
 #include "search/mcmc/known_costs.h"
 #include "search/mcmc/moves.h"
+#include "search/scored.h"
 
 namespace pipesim {
 
-/// A strategy of a config space, by the numbers of its configs, and what it costs.
-struct ScoredState {
-  std::vector<std::size_t> configs;
-  Evaluation evaluation;
-  bool operator==(const ScoredState&) const = default;
-};
-
 /// The state from which a chain continues. Equal states continue equally, with any evaluator.
 struct ChainState {
-  ScoredState current;
-  ScoredState best;  ///< best feasible state since the start; without configs while there was none
+  ScoredConfigs current;
+  ScoredConfigs best;  ///< best feasible state since the start; without configs while there was none
   Rng rng{0};
   std::int64_t proposals = 0, accepted = 0;
   double lowest = 0;  ///< least cost since it started

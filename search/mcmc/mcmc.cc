@@ -87,10 +87,10 @@ class Tempering : Annealer {
 
   SearchOutcome outcome() {
     SearchOutcome result;
-    if (!state_.best.configs.empty()) {
-      result.best = ScoredStrategy{space_.strategy(state_.best.configs), state_.best.evaluation};
+    if (!state_.best.plan.empty()) {
+      result.best = Scored<Strategy>{space_.strategy(state_.best.plan), state_.best.evaluation};
     } else if (begun_at_) {
-      result.best = ScoredStrategy{space_.strategy(begun_at_->configs), begun_at_->evaluation};
+      result.best = Scored<Strategy>{space_.strategy(begun_at_->plan), begun_at_->evaluation};
     }
     result.found_by = result.best ? "mcmc" : "";
     result.proposals = state_.proposals;
@@ -116,7 +116,7 @@ class Tempering : Annealer {
     for (std::size_t i = 0; i < chains; ++i) {
       state_.chains.emplace_back();
       state_.chains.back().rng = Rng(options_.seed).split(i + 1);
-      state_.chains.back().current.configs = firsts[i % firsts.size()];
+      state_.chains.back().current.plan = firsts[i % firsts.size()];
       state_.rung.push_back(i);
     }
   }
@@ -129,11 +129,11 @@ class Tempering : Annealer {
     if (!options_.additive_starts || options_.flexflow_moves || staged) return {best};
     std::vector<std::vector<std::size_t>> given;
     for (const SearchStart& start : starts) given.push_back(space_.indices(start.strategy));
-    std::vector<AdditiveStart> starting =
+    std::vector<ScoredConfigs> starting =
         additive_starts(space_, units_, evaluator, given, best, [this] { return wanted_still(); });
     if (starting.front().evaluation.feasible()) begun_at_ = starting.front();
     std::vector<std::vector<std::size_t>> first;
-    for (AdditiveStart& start : starting) first.push_back(std::move(start.configs));
+    for (ScoredConfigs& start : starting) first.push_back(std::move(start.plan));
     return first;
   }
 
@@ -160,7 +160,7 @@ class Tempering : Annealer {
   [[nodiscard]] double least_cost() const {
     double least = state_.chains.front().lowest;
     for (const ChainState& c : state_.chains) least = c.lowest > 0 ? std::min(least, c.lowest) : least;
-    return state_.best.configs.empty() ? least : std::min(least, state_.cost(state_.best.evaluation));
+    return state_.best.plan.empty() ? least : std::min(least, state_.cost(state_.best.evaluation));
   }
 
   [[nodiscard]] double temperature(std::size_t rung, double done) const {
@@ -188,10 +188,9 @@ class Tempering : Annealer {
       threads().execute([&] { memory->evaluator.forget(most); });
     run_chains(hottest_first(), [&](std::size_t i, std::size_t) {
       if (state_.rung[i] >= state_.cycle.chains) return;
-      const ScoredState& best = chains_[i]->state().best;
+      const ScoredConfigs& best = chains_[i]->state().best;
       chains_[i]->run(slice_of(i), [&](std::int64_t proposals, std::int64_t accepted) {
-        return count(proposals, accepted, best.configs.empty() ? 0 : best.evaluation.time,
-                     static_cast<int>(i));
+        return count(proposals, accepted, best.plan.empty() ? 0 : best.evaluation.time, static_cast<int>(i));
       });
     });
   }
@@ -213,11 +212,11 @@ class Tempering : Annealer {
     }
     state_.seconds = seconds();
     for (std::size_t i = 0; i < chains_.size(); ++i) {
-      const ScoredState& found = state_.chains[i].best;
-      if (found.configs.empty()) continue;
-      ScoredState& of_grain = grain(state_.cycle.grain).best;
-      if (of_grain.configs.empty() || found.evaluation.time < of_grain.evaluation.time) of_grain = found;
-      if (!state_.best.configs.empty() && found.evaluation.time >= state_.best.evaluation.time) continue;
+      const ScoredConfigs& found = state_.chains[i].best;
+      if (found.plan.empty()) continue;
+      ScoredConfigs& of_grain = grain(state_.cycle.grain).best;
+      if (of_grain.plan.empty() || found.evaluation.time < of_grain.evaluation.time) of_grain = found;
+      if (!state_.best.plan.empty() && found.evaluation.time >= state_.best.evaluation.time) continue;
       state_.best = found;
       state_.found_by = "mcmc";
       note_best(found.evaluation.time, static_cast<int>(i));
@@ -259,8 +258,8 @@ class Tempering : Annealer {
       if (i >= first.size()) return;
       restart(i, std::move(first[i]));
       const double far = state_.chains[i].proposals == 0 ? kFarAtFirst : kFarBehind;
-      if (!state_.best.configs.empty() && chains_[i]->state().lowest > far * before)
-        restart(i, best_of(now).configs);
+      if (!state_.best.plan.empty() && chains_[i]->state().lowest > far * before)
+        restart(i, best_of(now).plan);
     });
     for (std::size_t i = 0; i < first.size(); ++i) {
       state_.chains[i] = chains_[i]->state();
@@ -268,9 +267,9 @@ class Tempering : Annealer {
     }
   }
 
-  [[nodiscard]] const ScoredState& best_of(Grain g) const {
-    const ScoredState& alike = grain(Grain::Repeats).best;
-    return g == Grain::Operators || alike.configs.empty() ? state_.best : alike;
+  [[nodiscard]] const ScoredConfigs& best_of(Grain g) const {
+    const ScoredConfigs& alike = grain(Grain::Repeats).best;
+    return g == Grain::Operators || alike.plan.empty() ? state_.best : alike;
   }
 
   // Returns where the chain begins the cycle; it begins its first one at its own start. Single operators may
@@ -280,17 +279,16 @@ class Tempering : Annealer {
     const Grain now = state_.cycle.grain;
     const bool from_alike = state_.rng.below(2) == 0, own = state_.rng.below(2) == 0;
     const bool first = grain(Grain::Repeats).cycles + grain(Grain::Operators).cycles == 0;
-    const ScoredState& best = best_of(from_alike ? Grain::Repeats : now);
+    const ScoredConfigs& best = best_of(from_alike ? Grain::Repeats : now);
     const GrainState& mine = grain(now);
-    std::vector<std::size_t> configs = state_.chains[i].current.configs;
+    std::vector<std::size_t> configs = state_.chains[i].current.plan;
     if (state_.chains[i].proposals == 0) return configs;
     if (mine.heat >= kFruitless && 2 * i >= state_.cycle.chains) {
       configs = random_configs(space_, single_moves_.styles(), state_.rng);
     } else if (!first && own && !mine.last.empty()) {
       configs = mine.last[state_.rng.below(mine.last.size())];
     } else if (!first) {
-      configs =
-          best.configs.empty() ? random_configs(space_, single_moves_.styles(), state_.rng) : best.configs;
+      configs = best.plan.empty() ? random_configs(space_, single_moves_.styles(), state_.rng) : best.plan;
     }
     return configs;
   }
@@ -299,7 +297,7 @@ class Tempering : Annealer {
     const Grain now = state_.cycle.grain;
     if (now == Grain::Repeats) make_alike(space_.candidates(), units_, configs);
     if (!chains_[i]) {
-      state_.chains[i].current.configs = configs;
+      state_.chains[i].current.plan = configs;
       chains_[i] = chain_of(i, moves_of(now));
     }
     chains_[i]->restart(moves_of(now), std::move(configs));
@@ -334,7 +332,7 @@ class Tempering : Annealer {
     std::ranges::sort(ended);
     mine.last.clear();
     for (std::size_t k = 0; 2 * k < ended.size(); ++k)
-      mine.last.push_back(state_.chains[ended[k].second].current.configs);
+      mine.last.push_back(state_.chains[ended[k].second].current.plan);
     mine.heat =
         next_heat(mine.heat, state_.cycle.begun, ended_by_rung(), least_cost() < state_.cycle.cost_before);
     mine.effort += effort_of(state_.cycle);
@@ -382,7 +380,7 @@ class Tempering : Annealer {
   const McmcOptions& options_;
   std::vector<std::unique_ptr<Memory>> memories_;
   std::vector<std::unique_ptr<Chain>> chains_;
-  std::optional<AdditiveStart> begun_at_;  // the best start, if it fits: all there is before chains begin
+  std::optional<ScoredConfigs> begun_at_;  // the best start, if it fits: all there is before chains begin
 };
 
 }  // namespace

@@ -18,7 +18,7 @@ struct GrainState {
   double heat = 1;    ///< of the next cycle, see Cooling
   MoveRates rates{};
   MoveCounts counts;                           ///< while the rates adapt
-  ScoredState best;                            ///< met in such a cycle; without configs while there was none
+  ScoredConfigs best;                          ///< met in such a cycle; without configs while there was none
   std::vector<std::vector<std::size_t>> last;  ///< configs of the better half of the chains at its end
   bool operator==(const GrainState&) const = default;
 };
@@ -31,7 +31,7 @@ struct SearchState : AnnealingState {
   std::array<GrainState, kGrains> grains;  ///< by Grain
   std::vector<ChainState> chains;
   std::vector<std::size_t> rung;  ///< by chain: which temperature it has, 0 is the coldest
-  ScoredState best;               ///< of all that fit; without configs while there was none
+  ScoredConfigs best;             ///< of all that fit; without configs while there was none
   std::string found_by;
   bool operator==(const SearchState&) const = default;
 };

@@ -15,8 +15,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 constexpr int kVersion = 3;
 
-Json json_of(const ScoredState& scored) {
-  Json json{{"configs", scored.configs}};
+Json json_of(const ScoredConfigs& scored) {
+  Json json{{"configs", scored.plan}};
   json.update(json_of(scored.evaluation));
   return json;
 }
@@ -126,7 +126,7 @@ class Reader {
     return grain;
   }
 
-  [[nodiscard]] ScoredState scored(const JsonValue& value, bool may_be_empty) const {
+  [[nodiscard]] ScoredConfigs scored(const JsonValue& value, bool may_be_empty) const {
     return {configs(value.at("configs"), may_be_empty), parse_evaluation(value)};
   }
 

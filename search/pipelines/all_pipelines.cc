@@ -181,7 +181,7 @@ class PipelineTrials {
   PipelineOptimum try_all(LeaveOut leave_out) {
     if (stopped_) return std::move(outcome_);
     for (const UnscheduledPipeline& p : all_) {
-      const bool can_be_better = !outcome_.plan || p.bound < outcome_.evaluation.time;
+      const bool can_be_better = !outcome_.best || p.bound < outcome_.best->evaluation.time;
       if (leave_out == LeaveOut::ByBounds && !can_be_better) break;
       if (!try_schedules(p)) return std::move(outcome_);
     }
@@ -288,10 +288,8 @@ class PipelineTrials {
       if (outcome_.simulated++ == 0 || evaluation.overflow < outcome_.least_overflow)
         outcome_.least_overflow = evaluation.overflow;
       outcome_.estimated += evaluation.proven ? 0 : 1;
-      if (evaluation.feasible() && (!outcome_.plan || evaluation.time < outcome_.evaluation.time)) {
-        outcome_.plan = made;
-        outcome_.evaluation = evaluation;
-      }
+      if (evaluation.feasible() && (!outcome_.best || evaluation.time < outcome_.best->evaluation.time))
+        outcome_.best = {made, evaluation};
       ask_to_go_on();
     }
     return true;

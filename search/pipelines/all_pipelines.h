@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "search/evaluator.h"
 #include "search/pipelines/pipelined_strategy.h"
 #include "search/pipelines/placements.h"
+#include "search/scored.h"
 
 namespace pipesim {
 
@@ -29,9 +29,8 @@ double number_of_pipelines(const PipelineSpace& space, const Placements& placeme
 
 /// The best of a space, and how it was found.
 struct PipelineOptimum {
-  std::optional<PipelinedStrategy> plan;  ///< nothing when none fits; of equally fast ones the first
-  Evaluation evaluation;                  ///< of the plan
-  std::int64_t pipelines = 0;             ///< of the space, legal or not
+  std::optional<Scored<PipelinedStrategy>> best;  ///< nothing when none fits; of equally fast ones the first
+  std::int64_t pipelines = 0;                     ///< of the space, legal or not
   std::int64_t simulated = 0;
   std::int64_t estimated = 0;  ///< of these: times that are not proven, see Evaluation
   Bytes least_overflow;        ///< of those that were simulated, where none fits

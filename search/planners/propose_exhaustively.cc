@@ -63,7 +63,7 @@ class WatchedTrials {
     SearchProgress now;
     now.proposals = so_far.simulated;
     now.seconds = seconds();
-    if (so_far.plan) now.best = so_far.evaluation.time;
+    if (so_far.best) now.best = so_far.best->evaluation.time;
     return now;
   }
 
@@ -130,16 +130,16 @@ PlannedPipeline propose_exhaustively(const PlanRequest& request) {
   const double number = number_of_pipelines(space, placements, request.microbatches(), kMostPipelines);
   if (number > kMostPipelines) refuse_number(number, static_cast<std::size_t>(layers), devices);
   WatchedTrials trials(request, number);
-  PipelineOptimum best = trials.best(space, placements);
-  if (!best.plan) refuse_outcome(best, layers, request.topology(), trials.interrupted());
-  const std::vector<StageMesh> meshes = best.plan->meshes;
-  PlannedPipeline planned(request, *std::move(best.plan));
+  PipelineOptimum found = trials.best(space, placements);
+  if (!found.best) refuse_outcome(found, layers, request.topology(), trials.interrupted());
+  const std::vector<StageMesh> meshes = found.best->plan.meshes;
+  PlannedPipeline planned(request, std::move(found.best->plan));
   const Pipeline& pipeline = *planned.options.pipeline;
   for (std::int32_t s = 0; s < pipeline.num_stages(); ++s)
     planned.devices.push_back(
         static_cast<std::int64_t>(meshes[mesh_of_stage(pipeline, s, meshes.size())].devices.size()));
-  planned.note = note_of(best, layers, trials.interrupted());
-  planned.proven = best.proven();
+  planned.note = note_of(found, layers, trials.interrupted());
+  planned.proven = found.proven();
   planned.record = trials.record();
   return planned;
 }

@@ -79,7 +79,7 @@ class SplitsRequest {
   [[nodiscard]] Baseline scored(const Recipe& recipe, Evaluator& evaluator) const {
     Strategy strategy = expand_recipe(recipe, RecipeModel(request.graph), request.topology()).strategy;
     const Evaluated found = evaluator.evaluate(strategy, {.peaks = true});
-    return {recipe.str(), ScoredStrategy{std::move(strategy), *found.cost},
+    return {recipe.str(), Scored<Strategy>{std::move(strategy), *found.cost},
             memory_shortage(found.peaks, request.topology()).value_or("")};
   }
 
@@ -90,7 +90,7 @@ class SplitsRequest {
 std::vector<SearchStart> starts_of(const std::vector<Baseline>& baselines, bool flexflow_moves) {
   std::vector<SearchStart> starts;
   for (const Baseline& b : baselines) {
-    if (b.scored) starts.push_back({b.name, b.scored->strategy, b.scored->evaluation});
+    if (b.scored) starts.push_back({b.name, b.scored->plan, b.scored->evaluation});
   }
   const auto is_first = [](const SearchStart& s) { return s.name == "data-parallel"; };
   if (flexflow_moves && std::ranges::any_of(starts, is_first)) std::erase_if(starts, std::not_fn(is_first));
@@ -148,7 +148,7 @@ void require_all_scored(const std::vector<Baseline>& baselines, const std::strin
 PlannedPipeline planned_of(SplitsRequest splits, SearchOutcome outcome) {
   if (!outcome.best) refuse(splits);
   const PlanRequest& request = splits.request;
-  PlannedPipeline planned(request.graph, request.options, std::move(outcome.best->strategy));
+  PlannedPipeline planned(request.graph, request.options, std::move(outcome.best->plan));
   planned.scored = outcome.best->evaluation;
   planned.found_by = outcome.found_by;
   planned.proven = outcome.proven;

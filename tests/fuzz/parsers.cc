@@ -80,7 +80,7 @@ struct Searched : SearchCase {
     baselines = score_baselines(evaluator);
     std::vector<Strategy> strategies;
     for (const Baseline& b : baselines) {
-      if (b.scored) strategies.push_back(b.scored->strategy);
+      if (b.scored) strategies.push_back(b.scored->plan);
     }
     space.emplace(candidates, strategies);
   }

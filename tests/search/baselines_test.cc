@@ -49,8 +49,8 @@ std::vector<std::string> small_zoo() {
 }
 
 // A baseline's task graph on a topology.
-struct Scored {
-  Scored(std::string_view model, std::string_view topology_text, std::string_view baseline)
+struct ScoredBaseline {
+  ScoredBaseline(std::string_view model, std::string_view topology_text, std::string_view baseline)
       : graph(make_zoo_model(model)), topology(make_topology(topology_text)) {
     strategy = baseline_strategy(baseline, graph, costs);
     const BoundStrategy bound = contents.bind(strategy);
@@ -140,7 +140,7 @@ TEST(Baselines, OddBatchesAndTinyOnesAreLegal) {
 }
 
 TEST(Baselines, SingleDeviceTakesTheFastest) {
-  const Scored s("lenet", "p100-4x4", "single-device");
+  const ScoredBaseline s("lenet", "p100-4x4", "single-device");
   EXPECT_EQ(s.text("conv1"), "whole on device 0");
   EXPECT_EQ(idle_devices(s.strategy, s.graph, s.topology), "1 of 16 devices used");
 }
@@ -164,7 +164,7 @@ TEST(Baselines, FasterDevicesGetMore) {
 TEST(Baselines, DataParallelMovesNothingButWeightGradients) {
   for (const char* model : {"alexnet:batch=64", "vgg16:batch=64", "rnnlm:batch=64,steps=3",
                             "gpt:batch=64,layers=2,sequence=32"}) {
-    const Scored s(model, "p100-4x4", "data-parallel");
+    const ScoredBaseline s(model, "p100-4x4", "data-parallel");
     EXPECT_EQ(s.count(TaskKind::ForwardTransfer), 0) << model;
     EXPECT_EQ(s.count(TaskKind::BackwardTransfer), 0) << model;
     EXPECT_EQ(s.count(TaskKind::InnerReduce), 0) << model;
@@ -173,20 +173,20 @@ TEST(Baselines, DataParallelMovesNothingButWeightGradients) {
 }
 
 TEST(Baselines, DataParallelExpertsSplitByGroup) {
-  const Scored s("mixtral-8x7b:batch=16,layers=1,sequence=32,hidden=192,heads=12,kv_heads=4,ffn=384",
-                 "p100-4x4", "data-parallel");
+  const ScoredBaseline s("mixtral-8x7b:batch=16,layers=1,sequence=32,hidden=192,heads=12,kv_heads=4,ffn=384",
+                         "p100-4x4", "data-parallel");
   EXPECT_EQ(s.text("layer1.gate"), "g/16 on 16 devices from 0");
   EXPECT_EQ(s.count(TaskKind::ForwardTransfer) + s.count(TaskKind::BackwardTransfer), 0);
 }
 
 TEST(Baselines, SynchronisedBatchNormIsTheOnlyOtherTraffic) {
-  const Scored s("resnet50:batch=64,image=64", "p100-4x4", "data-parallel");
+  const ScoredBaseline s("resnet50:batch=64,image=64", "p100-4x4", "data-parallel");
   EXPECT_EQ(s.count(TaskKind::ForwardTransfer) + s.count(TaskKind::BackwardTransfer), 0);
   EXPECT_EQ(s.count(TaskKind::InnerReduce), 2 * 53);  // 53 norms, one all-reduce each way
 }
 
 TEST(Baselines, DevicesThatDoNotDivideTheBatchStayIdle) {
-  const Scored s("lenet", "levels:2@10GB/s,3@1GB/s", "data-parallel");  // batch 64
+  const ScoredBaseline s("lenet", "levels:2@10GB/s,3@1GB/s", "data-parallel");  // batch 64
   EXPECT_EQ(s.text("conv1"), "n/4 on 4 devices from 0");
   EXPECT_EQ(idle_devices(s.strategy, s.graph, s.topology),
             "4 of 6 devices used: batch 64 can't be split in 6");
@@ -208,7 +208,7 @@ TEST(Baselines, ProfiledOperatorsSplitTheirSamples) {
 }
 
 TEST(Baselines, ModelParallelUsesAllDevicesAndNeverSynchronises) {
-  const Scored s("vgg16:batch=64", "pcie-v100-4", "model-parallel");
+  const ScoredBaseline s("vgg16:batch=64", "pcie-v100-4", "model-parallel");
   EXPECT_EQ(s.count(TaskKind::GradientSync), 0);
   EXPECT_EQ(idle_devices(s.strategy, s.graph, s.topology), "");
   std::int32_t last = 0;
@@ -236,7 +236,7 @@ TEST(Baselines, ModelParallelBalances) {
 }
 
 TEST(Baselines, ModelParallelKeepsUnrolledLayersTogether) {
-  const Scored s("rnnlm:batch=64,steps=4", "p100-4x4", "model-parallel");
+  const ScoredBaseline s("rnnlm:batch=64,steps=4", "p100-4x4", "model-parallel");
   for (const char* op : {"embedding", "lstm1", "lstm2", "projection", "loss"}) {
     for (int step = 2; step <= 4; ++step) {
       EXPECT_EQ(s.config(fmt::format("step{}.{}", step, op)).devices,
@@ -250,7 +250,7 @@ TEST(Baselines, ModelParallelKeepsUnrolledLayersTogether) {
 }
 
 TEST(Baselines, ExpertSplitsLargeLinearLayersByOutput) {
-  const Scored s("vgg16:batch=64", "p100-4x4", "expert");
+  const ScoredBaseline s("vgg16:batch=64", "p100-4x4", "expert");
   EXPECT_EQ(s.text("stage1.layer1.conv"), "n/16 on 16 devices from 0");
   EXPECT_EQ(s.text("linear1"), "o/16 on 16 devices from 0");
   EXPECT_EQ(s.text("classifier"), "b/2 o/8 on 16 devices from 0");  // 16 does not divide 1000 classes
@@ -261,12 +261,12 @@ TEST(Baselines, ExpertSplitsLargeLinearLayersByOutput) {
 }
 
 TEST(Baselines, ExpertLeavesNetworksOfConvolutionsDataParallel) {
-  const Scored s("resnet50:batch=64,image=64", "p100-4x4", "expert");
+  const ScoredBaseline s("resnet50:batch=64,image=64", "p100-4x4", "expert");
   EXPECT_EQ(s.strategy, baseline_strategy("data-parallel", s.graph, s.costs));
 }
 
 TEST(Baselines, ExpertPutsLayersOnDevicesAndNodesOnSamples) {
-  const Scored s("rnnlm:batch=64,steps=3", "p100-4x4", "expert");
+  const ScoredBaseline s("rnnlm:batch=64,steps=3", "p100-4x4", "expert");
   EXPECT_THAT(
       s.config("step2.lstm1").devices,
       ElementsAre(s.config("step1.lstm1").devices[0], DeviceId(s.config("step1.lstm1").devices[0].value + 4),
@@ -284,7 +284,7 @@ TEST(Baselines, ExpertPutsLayersOnDevicesAndNodesOnSamples) {
 
 // Megatron-LM: two all-reduces forward and two backward in every layer, all inside a node.
 TEST(Baselines, ExpertIsMegatronForTransformers) {
-  const Scored s("gpt:batch=64,layers=3,sequence=32", "p100-4x4", "expert");
+  const ScoredBaseline s("gpt:batch=64,layers=3,sequence=32", "p100-4x4", "expert");
   EXPECT_EQ(s.text("layer2.attention"), "b/4 g/4 on 16 devices from 0");
   EXPECT_EQ(s.text("layer2.output"), "b/4 i/4 on 16 devices from 0");
   EXPECT_EQ(s.text("layer2.ffn1"), "b/4 o/4 on 16 devices from 0");
@@ -306,14 +306,14 @@ TEST(Baselines, ExpertIsMegatronForTransformers) {
 }
 
 TEST(Baselines, ExpertTakesFewerDevicesThanHeadsDivide) {
-  const Scored s("gpt:batch=64,layers=1,sequence=32", "dgx1-v100", "expert");  // 12 heads, 8 devices
+  const ScoredBaseline s("gpt:batch=64,layers=1,sequence=32", "dgx1-v100", "expert");  // 12 heads, 8 devices
   EXPECT_EQ(s.text("layer1.attention"), "b/2 g/4 on 8 devices from 0");
 }
 
 // 2 key-value heads on 4 devices: keys and values are copied, query heads split on.
 TEST(Baselines, ExpertSplitsGroupedQueries) {
-  const Scored s("llama:batch=8,layers=1,sequence=32,hidden=256,heads=8,kv_heads=2,ffn=512", "pcie-v100-4",
-                 "expert");
+  const ScoredBaseline s("llama:batch=8,layers=1,sequence=32,hidden=256,heads=8,kv_heads=2,ffn=512",
+                         "pcie-v100-4", "expert");
   EXPECT_EQ(s.text("layer1.query"), "o/2 o2/2 on 4 devices from 0");
   EXPECT_EQ(s.text("layer1.key"), "o/2 x2 copies on 4 devices from 0");
   EXPECT_EQ(s.text("layer1.attention"), "g/2 r/2 on 4 devices from 0");
@@ -321,15 +321,16 @@ TEST(Baselines, ExpertSplitsGroupedQueries) {
 }
 
 TEST(Baselines, ExpertSplitsHeadsWithTheirBiases) {
-  const Scored s("t5-base:batch=64,layers=1,sequence=32,target=16", "p100-4x4", "expert");
+  const ScoredBaseline s("t5-base:batch=64,layers=1,sequence=32,target=16", "p100-4x4", "expert");
   for (const char* layer : {"encoder.layer1.self_", "decoder.layer1.self_", "decoder.layer1.cross_"}) {
     EXPECT_EQ(s.text(std::string(layer) + "attention"), "b/4 g/4 on 16 devices from 0") << layer;
   }
 }
 
 TEST(Baselines, ExpertSplitsHeadsWithTheirNorms) {
-  const Scored s("qwen3-8b:batch=16,layers=1,sequence=32,hidden=256,heads=8,kv_heads=4,head_width=64,ffn=512",
-                 "p100-4x4", "expert");
+  const ScoredBaseline s(
+      "qwen3-8b:batch=16,layers=1,sequence=32,hidden=256,heads=8,kv_heads=4,head_width=64,ffn=512",
+      "p100-4x4", "expert");
   EXPECT_EQ(s.text("layer1.query"), "b/4 o/4 on 16 devices from 0");
   EXPECT_EQ(s.text("layer1.query_norm"), "b/4 g/4 on 16 devices from 0");
   EXPECT_EQ(s.text("layer1.key_norm"), "n/4 h/4 on 16 devices from 0");
@@ -339,7 +340,7 @@ TEST(Baselines, ExpertSplitsHeadsWithTheirNorms) {
 
 // What all heads share is copied; each device makes the keys of its own heads of it.
 TEST(Baselines, ExpertSplitsHeadsThatShareAKey) {
-  const Scored s(
+  const ScoredBaseline s(
       "deepseek-v3:batch=16,layers=2,dense_layers=1,sequence=32,hidden=256,heads=8,head_width=32,"
       "rotary_width=16,value_width=32,query_latent=64,key_latent=32,ffn=512,expert_ffn=64,experts=8,"
       "top_k=2,vocab=512",
@@ -359,15 +360,15 @@ TEST(Baselines, ExpertSplitsHeadsThatShareAKey) {
 }
 
 TEST(Baselines, ExpertSpreadsExpertsOverANode) {
-  const Scored s("mixtral-8x7b:batch=16,layers=1,sequence=32,hidden=192,heads=12,kv_heads=4,ffn=384",
-                 "p100-4x4", "expert");
+  const ScoredBaseline s("mixtral-8x7b:batch=16,layers=1,sequence=32,hidden=192,heads=12,kv_heads=4,ffn=384",
+                         "p100-4x4", "expert");
   EXPECT_EQ(s.text("layer1.gate"), "g/4 e/4 on 16 devices from 0");
   EXPECT_EQ(s.text("layer1.combine"), "g/4 e/4 on 16 devices from 0");
   EXPECT_EQ(s.text("layer1.router"), "b/4 x4 copies on 16 devices from 0");
 }
 
 TEST(Baselines, ExpertOfAnythingElseIsDataParallel) {
-  const Scored s("mlp", "p100-4x4", "expert");
+  const ScoredBaseline s("mlp", "p100-4x4", "expert");
   EXPECT_EQ(s.strategy, baseline_strategy("data-parallel", s.graph, s.costs));
 }
 
@@ -379,8 +380,8 @@ TEST(Baselines, ScoresAreTheEvaluators) {
   for (const Baseline& b : score_baselines(evaluator)) {
     ASSERT_TRUE(b.scored) << b.name << ": " << b.infeasible;
     EXPECT_EQ(b.infeasible, "");
-    EXPECT_EQ(b.scored->evaluation, Evaluator(graph, costs, {}).evaluate(b.scored->strategy)) << b.name;
-    EXPECT_EQ(b.scored->strategy, baseline_strategy(b.name, graph, costs));
+    EXPECT_EQ(b.scored->evaluation, Evaluator(graph, costs, {}).evaluate(b.scored->plan)) << b.name;
+    EXPECT_EQ(b.scored->plan, baseline_strategy(b.name, graph, costs));
   }
 }
 
@@ -417,11 +418,11 @@ TEST(Baselines, TheNearestIsTheOneWhoseFullestDeviceLacksLeast) {
 }
 
 TEST(Baselines, SayWhyDevicesStayIdle) {
-  const Scored three("gpt:batch=3,layers=1,hidden=64,heads=4,sequence=32,vocab=64", "p100-4x4:1",
-                     "data-parallel");
+  const ScoredBaseline three("gpt:batch=3,layers=1,hidden=64,heads=4,sequence=32,vocab=64", "p100-4x4:1",
+                             "data-parallel");
   EXPECT_EQ(idle_devices(three.strategy, three.graph, three.topology),
             "3 of 4 devices used: batch 3 can't be split in 4");
-  const Scored prime("lenet:batch=61", "dgx-a100:8", "data-parallel");
+  const ScoredBaseline prime("lenet:batch=61", "dgx-a100:8", "data-parallel");
   EXPECT_EQ(idle_devices(prime.strategy, prime.graph, prime.topology),
             "61 of 64 devices used: batch 61 can't be split in 64");
 }

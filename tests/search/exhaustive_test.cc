@@ -50,7 +50,7 @@ void expect_brute_force(const SearchCase& c) {
   ASSERT_EQ(outcome.best.has_value(), best.has_value());
   if (!best) return;
   EXPECT_EQ(outcome.best->evaluation.time, *best);
-  EXPECT_EQ(evaluator.evaluate(outcome.best->strategy), outcome.best->evaluation);
+  EXPECT_EQ(evaluator.evaluate(outcome.best->plan), outcome.best->evaluation);
 }
 
 // y = x·w + relu(x·w), so that one tensor has two readers and they meet again.
@@ -234,7 +234,7 @@ TEST(Exhaustive, SameInputSameOutcome) {
   const SearchCase c("mlp:batch=64,layers=2,hidden=512", "levels:2@20GB/s,2@5GB/s");
   const SearchOutcome a = c.exhaustive(), b = c.exhaustive();
   ASSERT_TRUE(a.best && b.best);
-  EXPECT_EQ(a.best->strategy, b.best->strategy);
+  EXPECT_EQ(a.best->plan, b.best->plan);
   EXPECT_EQ(a.proposals, b.proposals);
 }
 

@@ -113,7 +113,7 @@ TEST(OutOfTime, SearchesOverSplitsTellWhatTheyHave) {
           const SearchOutcome outcome = mcmc(c.graph, c.costs, options, c.candidates, {start}, how, {});
           if (!outcome.best) return;
           ++found;
-          EXPECT_EQ(Evaluator(c.graph, c.costs, options).evaluate(outcome.best->strategy),
+          EXPECT_EQ(Evaluator(c.graph, c.costs, options).evaluate(outcome.best->plan),
                     outcome.best->evaluation);
           EXPECT_LE(outcome.best->evaluation.time, start.evaluation->time);
         },

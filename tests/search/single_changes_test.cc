@@ -171,7 +171,7 @@ SLOW_TEST(SingleChanges, NoneHelpsAnOptimum) {
   const SearchCase c("mlp:batch=32,hidden=64,layers=1", "levels:2@10GB/s");
   const SearchOutcome proof = c.exhaustive();
   ASSERT_TRUE(proof.proven);
-  const SingleChanges changes = Trial(c, proof.best->strategy).changes(5);
+  const SingleChanges changes = Trial(c, proof.best->plan).changes(5);
   EXPECT_THAT(changes.best, IsEmpty());
   EXPECT_EQ(changes.tried, changes.all);
 }

@@ -35,7 +35,7 @@ struct Setting {
   [[nodiscard]] std::vector<SearchStart> starts() {
     std::vector<SearchStart> starts;
     for (const Baseline& b : score_baselines(evaluator)) {
-      if (b.name == "data-parallel") starts.push_back({b.name, b.scored->strategy});
+      if (b.name == "data-parallel") starts.push_back({b.name, b.scored->plan});
     }
     return starts;
   }
@@ -53,7 +53,7 @@ struct WarmChain {
   WarmChain(const Case& c, const MoveRates& move_rates)
       : setting(c), rates(move_rates), space(setting.candidates, {setting.starts().front().strategy}) {
     ChainState first;
-    first.current.configs = space.indices(setting.starts().front().strategy);
+    first.current.plan = space.indices(setting.starts().front().strategy);
     first.rng = Rng(1);
     chain.emplace(moves, configs, Cost{}, first);
     temperature = 1e-4 * static_cast<double>(chain->state().current.evaluation.time);

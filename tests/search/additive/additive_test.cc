@@ -27,7 +27,7 @@ struct Additive : SearchCase {
 
   using SearchCase::SearchCase;
   [[nodiscard]] AdditiveCosts additive() { return {space, units, evaluator, {first}}; }
-  [[nodiscard]] std::vector<AdditiveStart> starts() {
+  [[nodiscard]] std::vector<ScoredConfigs> starts() {
     return additive_starts(space, units, evaluator, {first}, first, [] { return true; });
   }
 };
@@ -103,24 +103,24 @@ TEST(AdditiveStarts, AreWhatTheyAreSaidToBe) {
   for (const char* model : {"rnnlm:batch=256,steps=3,layers=2,hidden=512,vocab=4000", "lenet:batch=4096"}) {
     SCOPED_TRACE(model);
     Additive c(model, "levels:4@100GB/s@1us");
-    const std::vector<AdditiveStart> starts = c.starts();
+    const std::vector<ScoredConfigs> starts = c.starts();
     ASSERT_FALSE(starts.empty());
     const Nanoseconds single = c.evaluator.evaluate(c.single().strategy).time;
     EXPECT_LT(starts.front().evaluation.time, single);
     std::set<std::vector<std::size_t>> distinct;
     Nanoseconds before = 0;
-    for (const AdditiveStart& s : starts) {
-      const Strategy strategy = c.space.strategy(s.configs);
+    for (const ScoredConfigs& s : starts) {
+      const Strategy strategy = c.space.strategy(s.plan);
       EXPECT_EQ(illegal(c.graph, strategy, c.topology), std::nullopt);
       EXPECT_EQ(c.evaluator.evaluate(strategy), s.evaluation);
       EXPECT_THAT(s.evaluation.time, Ge(before));
       before = s.evaluation.time;
-      distinct.insert(s.configs);
+      distinct.insert(s.plan);
     }
     EXPECT_THAT(distinct, SizeIs(starts.size()));
-    const std::vector<AdditiveStart> again = c.starts();  // whatever the evaluator remembers
+    const std::vector<ScoredConfigs> again = c.starts();  // whatever the evaluator remembers
     ASSERT_THAT(again, SizeIs(starts.size()));
-    for (std::size_t i = 0; i < starts.size(); ++i) EXPECT_EQ(again[i].configs, starts[i].configs);
+    for (std::size_t i = 0; i < starts.size(); ++i) EXPECT_EQ(again[i].plan, starts[i].plan);
   }
 }
 
@@ -130,7 +130,7 @@ TEST(AdditiveStarts, EndWhenAsked) {
   const auto starts =
       additive_starts(c.space, c.units, c.evaluator, {c.first}, c.first, [] { return false; });
   ASSERT_THAT(starts, SizeIs(1));
-  EXPECT_EQ(starts.front().configs, c.first);
+  EXPECT_EQ(starts.front().plan, c.first);
 }
 
 TEST(AdditiveStarts, FitWhereSomeDo) {
@@ -138,7 +138,7 @@ TEST(AdditiveStarts, FitWhereSomeDo) {
   for (DeviceKind& kind : parts.kinds) kind.memory = Bytes(5'000'000);
   Additive c("mlp:batch=64,layers=2,features=512,hidden=512,classes=512", Topology(std::move(parts)));
   ASSERT_FALSE(c.evaluator.evaluate(c.single().strategy).feasible());
-  for (const AdditiveStart& s : c.starts()) EXPECT_TRUE(s.evaluation.feasible());
+  for (const ScoredConfigs& s : c.starts()) EXPECT_TRUE(s.evaluation.feasible());
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ const Chain::Report go_on = [](std::int64_t, std::int64_t) { return true; };
 
 ChainState state_at(std::vector<std::size_t> configs, std::uint64_t seed) {
   ChainState state;
-  state.current.configs = std::move(configs);
+  state.current.plan = std::move(configs);
   state.rng = Rng(seed);
   return state;
 }
@@ -87,7 +87,7 @@ void expect_boltzmann(const SearchCase& c, const MoveUnits& units, const MoveRat
   std::map<std::vector<std::size_t>, int> seen;
   for (int i = 0; i < samples; ++i) {
     chain.run({30, kNoLimit, temperature, rates}, go_on);  // 30 draws between two samples
-    ++seen[chain.state().current.configs];
+    ++seen[chain.state().current.plan];
   }
   const ChiSquare found = chi_square(times, temperature, seen, samples);
   ASSERT_THAT(found.groups, Gt(10));
@@ -126,8 +126,7 @@ TEST(Chain, KnowsWhatItsStateCosts) {
   const double start = static_cast<double>(chain.state().current.evaluation.time);
   for (int i = 0; i < 50; ++i) {
     chain.run({20, kNoLimit, start / 50, first_rates()}, go_on);
-    EXPECT_EQ(judge.evaluate(space.strategy(chain.state().current.configs)),
-              chain.state().current.evaluation);
+    EXPECT_EQ(judge.evaluate(space.strategy(chain.state().current.plan)), chain.state().current.evaluation);
   }
   EXPECT_THAT(chain.state().accepted, Gt(50));
 }
@@ -162,7 +161,7 @@ TEST(Chain, TakesTheStepsOfMetropolisAndHastings) {
       if (time_of(changed) <= time_of(state) + temperature * (proposal.log_ratio - std::log(u)))
         state = changed;
     }
-    ASSERT_EQ(chain.state().current.configs, state);
+    ASSERT_EQ(chain.state().current.plan, state);
     ASSERT_EQ(chain.state().rng, rng);
   }
   EXPECT_THAT(chain.state().accepted, Gt(sanitized ? 20 : 100));
@@ -184,8 +183,7 @@ TEST(Chain, ScoresWhatIsRunAgainAsTheJudgeDoes) {
   EXPECT_GT(start.time, plain.evaluate(c.single().strategy).time);
   for (int i = 0; i < 10; ++i) {
     chain.run({10, kNoLimit, static_cast<double>(start.time) / 50, first_rates()}, go_on);
-    EXPECT_EQ(judge.evaluate(space.strategy(chain.state().current.configs)),
-              chain.state().current.evaluation);
+    EXPECT_EQ(judge.evaluate(space.strategy(chain.state().current.plan)), chain.state().current.evaluation);
   }
   EXPECT_THAT(chain.state().accepted, Gt(10));
 }

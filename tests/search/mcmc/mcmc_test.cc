@@ -60,7 +60,7 @@ TEST(Mcmc, ExhaustiveIsNeverWorse) {
 
 void expect_same(const SearchOutcome& a, const SearchOutcome& b) {
   ASSERT_TRUE(a.best && b.best);
-  EXPECT_EQ(a.best->strategy, b.best->strategy);
+  EXPECT_EQ(a.best->plan, b.best->plan);
   EXPECT_EQ(a.best->evaluation, b.best->evaluation);
   EXPECT_EQ(a.found_by, b.found_by);
   EXPECT_EQ(a.proposals, b.proposals);
@@ -101,7 +101,7 @@ TEST(Mcmc, CrossesPlansThatDoNotFit) {
     const SearchOutcome outcome = c.mcmc(5'000, seed);
     ASSERT_TRUE(outcome.best.has_value()) << "seed " << seed;
     EXPECT_TRUE(outcome.best->evaluation.feasible());
-    EXPECT_EQ(evaluator.evaluate(outcome.best->strategy), outcome.best->evaluation);
+    EXPECT_EQ(evaluator.evaluate(outcome.best->plan), outcome.best->evaluation);
     EXPECT_THAT(outcome.best->evaluation.time, Ge(proof.best->evaluation.time));
   }
 }

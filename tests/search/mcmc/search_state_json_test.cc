@@ -32,8 +32,7 @@ struct Checkpointed : SearchCase {
     return score_baselines(evaluator);
   }
   static std::vector<SearchStart> starts_of(const std::vector<Baseline>& baselines) {
-    return {{baselines[0].name, baselines[0].scored->strategy},
-            {baselines[1].name, baselines[1].scored->strategy}};
+    return {{baselines[0].name, baselines[0].scored->plan}, {baselines[1].name, baselines[1].scored->plan}};
   }
   [[nodiscard]] SearchSubject subject() const { return {graph, topology, options, baselines}; }
 
@@ -63,7 +62,7 @@ struct Checkpointed : SearchCase {
 };
 
 void expect_same_but_for_time(const SearchOutcome& a, const SearchOutcome& b) {
-  EXPECT_EQ(a.best->strategy, b.best->strategy);
+  EXPECT_EQ(a.best->plan, b.best->plan);
   EXPECT_EQ(a.best->evaluation, b.best->evaluation);
   EXPECT_EQ(a.proposals, b.proposals);
   EXPECT_EQ(a.accepted, b.accepted);

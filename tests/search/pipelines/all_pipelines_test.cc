@@ -154,12 +154,12 @@ TEST(BestPipeline, NoPlannerFindsABetterOne) {
   for_each_seed(40, [&](Rng& rng) {
     const SmallCase c = SmallCase::random(rng, true);
     const PipelineOptimum optimum = c.best();
-    ASSERT_TRUE(optimum.plan);
-    EXPECT_EQ(c.time_of(*optimum.plan), optimum.evaluation.time);
+    ASSERT_TRUE(optimum.best);
+    EXPECT_EQ(c.time_of(optimum.best->plan), optimum.best->evaluation.time);
     const std::array times{time_of_gpipe(c), time_of_pipedream(c, false), time_of_dapple(c), time_of_alpa(c)};
     for (std::size_t i = 0; i < times.size(); ++i) {
-      EXPECT_LE(optimum.evaluation.time, times[i]) << "planner " << i << " on " << c.topology.name();
-      if (times[i] == optimum.evaluation.time) ++reached[i];
+      EXPECT_LE(optimum.best->evaluation.time, times[i]) << "planner " << i << " on " << c.topology.name();
+      if (times[i] == optimum.best->evaluation.time) ++reached[i];
     }
   });
   if (std::getenv("PIPESIM_TEST_SEED") != nullptr) return;
@@ -175,7 +175,7 @@ TEST(BestPipeline, NoMoveOfTheJointSearchFindsABetterOne) {
   int looked_at = 0, reached = 0;
   for_each_seed(24, [&](Rng& rng) {
     const SmallCase c = SmallCase::random(rng, true);
-    const Nanoseconds optimum = c.best().evaluation.time;
+    const Nanoseconds optimum = c.best().best->evaluation.time;
     const CandidateSet candidates(c.graph, c.topology);
     const JointMoves moves(candidates, 1);
     PipelinedStrategy made = gpipe_strategy(c.graph, c.costs, {1, 1, "1f1b"});
@@ -211,13 +211,14 @@ TEST(BestPipeline, PlannersFindItWhereTheirModelsAreExact) {
                 make_topology(fmt::format("levels:{}@1000GB/s", devices)), 1,
                 static_cast<std::int32_t>(rng.between(1, 5)));
     c.space.schedules = {"gpipe"};
-    const Nanoseconds optimum = c.best().evaluation.time;
+    const Nanoseconds optimum = c.best().best->evaluation.time;
     // A boundary between stages costs 6.6 us, a layer at least 3 ms.
     constexpr Nanoseconds kTransfers = 100'000;
     for (const Nanoseconds time : {time_of_pipedream(c, true), time_of_dapple(c), time_of_alpa(c)})
       EXPECT_THAT(time, testing::AllOf(testing::Ge(optimum), testing::Le(optimum + kTransfers)));
     c.space.stages = devices;
-    EXPECT_EQ(c.best().evaluation.time, c.time_of(gpipe_strategy(c.graph, c.costs, {devices, 1, "gpipe"})));
+    EXPECT_EQ(c.best().best->evaluation.time,
+              c.time_of(gpipe_strategy(c.graph, c.costs, {devices, 1, "gpipe"})));
   });
 }
 
@@ -226,10 +227,10 @@ TEST(BestPipeline, BoundsLeaveOutNoneThatIsBetter) {
   for_each_seed(30, [&](Rng& rng) {
     const SmallCase c = SmallCase::random(rng, true);
     const PipelineOptimum quick = c.best(), whole = c.best(LeaveOut::Nothing);
-    EXPECT_EQ(quick.evaluation, whole.evaluation);
-    ASSERT_TRUE(quick.plan && whole.plan);
-    EXPECT_EQ(quick.plan->strategy, whole.plan->strategy);
-    EXPECT_EQ(quick.plan->pipeline, whole.plan->pipeline);
+    ASSERT_TRUE(quick.best && whole.best);
+    EXPECT_EQ(quick.best->evaluation, whole.best->evaluation);
+    EXPECT_EQ(quick.best->plan.strategy, whole.best->plan.strategy);
+    EXPECT_EQ(quick.best->plan.pipeline, whole.best->plan.pipeline);
     EXPECT_EQ(quick.pipelines, whole.pipelines);
     EXPECT_EQ(number_of_pipelines(c.space, Placements(c.topology), c.options.microbatches, 1e9),
               static_cast<double>(whole.pipelines));
@@ -247,10 +248,10 @@ TEST(BestPipeline, BoundsHoldWhereStateIsDivided) {
     c.options.state_sharding = random_state_sharding(rng);
     const PipelineOptimum quick = c.best(), whole = c.best(LeaveOut::Nothing);
     SCOPED_TRACE(c.options.state_sharding.str());
-    EXPECT_EQ(quick.evaluation, whole.evaluation);
-    ASSERT_TRUE(quick.plan && whole.plan);
-    EXPECT_EQ(quick.plan->strategy, whole.plan->strategy);
-    EXPECT_EQ(c.time_of(*quick.plan), quick.evaluation.time);
+    ASSERT_TRUE(quick.best && whole.best);
+    EXPECT_EQ(quick.best->evaluation, whole.best->evaluation);
+    EXPECT_EQ(quick.best->plan.strategy, whole.best->plan.strategy);
+    EXPECT_EQ(c.time_of(quick.best->plan), quick.best->evaluation.time);
   });
 }
 
@@ -262,10 +263,10 @@ TEST(BestPipeline, BoundsHoldForOtherSchedules) {
       SmallCase c = SmallCase::random(rng, true);
       c.space.schedules = {schedule};
       const PipelineOptimum quick = c.best(), whole = c.best(LeaveOut::Nothing);
-      ASSERT_EQ(quick.plan.has_value(), whole.plan.has_value()) << schedule;
-      if (!whole.plan) return;  // chimera needs an even number of stages
+      ASSERT_EQ(quick.best.has_value(), whole.best.has_value()) << schedule;
+      if (!whole.best) return;  // chimera needs an even number of stages
       ++planned[schedule];
-      EXPECT_EQ(quick.evaluation, whole.evaluation) << schedule;
+      EXPECT_EQ(quick.best->evaluation, whole.best->evaluation) << schedule;
       EXPECT_LE(quick.simulated, whole.simulated);
     });
     EXPECT_GT(planned[schedule], 0) << schedule;
@@ -282,18 +283,18 @@ TEST(BestPipeline, FitsIntoMemory) {
       "\tnode0 -- node1\n",
       make_topology("levels:2@100GB/s"), 4, 2);
   const PipelineOptimum fastest = roomy.best();
-  ASSERT_TRUE(fastest.plan);
-  EXPECT_EQ(fastest.plan->pipeline.num_stages(), 1);  // both layers on both devices
+  ASSERT_TRUE(fastest.best);
+  EXPECT_EQ(fastest.best->plan.pipeline.num_stages(), 1);  // both layers on both devices
   std::vector<std::optional<std::int32_t>> stages;
   for (const std::int64_t memory : {500'000'000, 100'000'000}) {
     TopologyParts parts = roomy.topology.parts();
     for (DeviceKind& kind : parts.kinds) kind.memory = Bytes(memory);
     const Topology small(std::move(parts));
-    const PipelineOptimum best = best_pipeline(roomy.graph, CostModel(small), roomy.options, roomy.space,
-                                               Placements(small), LeaveOut::ByBounds, {});
-    stages.emplace_back(best.plan ? std::optional(best.plan->pipeline.num_stages()) : std::nullopt);
-    if (best.plan) {
-      EXPECT_GT(best.evaluation.time, fastest.evaluation.time);
+    const PipelineOptimum found = best_pipeline(roomy.graph, CostModel(small), roomy.options, roomy.space,
+                                                Placements(small), LeaveOut::ByBounds, {});
+    stages.emplace_back(found.best ? std::optional(found.best->plan.pipeline.num_stages()) : std::nullopt);
+    if (found.best) {
+      EXPECT_GT(found.best->evaluation.time, fastest.best->evaluation.time);
     }
   }
   EXPECT_THAT(stages, testing::ElementsAre(2, std::nullopt));
@@ -314,7 +315,7 @@ TEST(BestPipeline, CountsItsSpace) {
   EXPECT_EQ(c.best().pipelines, 2);
   c.space.stages = 3;
   EXPECT_EQ(c.best().pipelines, 0);
-  EXPECT_FALSE(c.best().plan);
+  EXPECT_FALSE(c.best().best);
   std::int64_t tried = 0;
   c.space.stages = 0;
   best_pipeline(c.graph, c.costs, c.options, c.space, Placements(c.topology), LeaveOut::Nothing,
@@ -334,17 +335,17 @@ TEST(BestPipeline, EndsWhereItIsToldTo) {
                            [&](const PipelineOptimum& so_far) { return so_far.simulated < most; });
     };
     const PipelineOptimum whole = c.best(LeaveOut::Nothing);
-    ASSERT_TRUE(whole.plan && whole.proven());
-    EXPECT_FALSE(after(0).plan || after(0).proven());
-    Nanoseconds before = after(1).evaluation.time;
+    ASSERT_TRUE(whole.best && whole.proven());
+    EXPECT_FALSE(after(0).best || after(0).proven());
+    Nanoseconds before = after(1).best->evaluation.time;
     for (const std::int64_t most : {whole.simulated / 3, whole.simulated / 2, whole.simulated - 1}) {
       const PipelineOptimum some = after(std::max<std::int64_t>(1, most));
       EXPECT_EQ(some.simulated, std::max<std::int64_t>(1, most));
       EXPECT_EQ(some.proven(), some.simulated == whole.simulated);
-      EXPECT_TRUE(some.plan && some.evaluation.time <= before);
-      before = some.evaluation.time;
+      EXPECT_TRUE(some.best && some.best->evaluation.time <= before);
+      before = some.best->evaluation.time;
     }
-    EXPECT_LE(whole.evaluation.time, before);
+    EXPECT_LE(whole.best->evaluation.time, before);
     EXPECT_TRUE(after(whole.simulated).proven());
   });
 }

@@ -60,7 +60,7 @@ void PlanSet::add_baselines() {
     Plan plan;
     plan.options = options_;
     plan.found_by = b.name;
-    plan.strategy = b.scored->strategy;
+    plan.strategy = b.scored->plan;
     add(b.name, std::move(plan));
   }
 }

@@ -22,15 +22,16 @@ std::function<bool(std::int64_t)> stop_after(const TryBudget& budget) {
 }
 
 SingleChanges one_more_change(Evaluator& evaluator, const CandidateSet& candidates,
-                              const ScoredStrategy& plan, const PlanCosts& costs, const TryBudget& budget) {
+                              const Scored<Strategy>& found, const PlanCosts& costs,
+                              const TryBudget& budget) {
   IncrementalEvaluator incremental(evaluator);
-  incremental.start(evaluator.contents().bind(plan.strategy));
+  incremental.start(evaluator.contents().bind(found.plan));
   const Evaluation no_help{std::numeric_limits<Nanoseconds>::max(), Bytes(0)};
   // What does not help need not be known to the end.
   const TryChange evaluate = [&](OperatorId op, std::size_t index) {
     const BoundChange change{op, evaluator.contents().bind(op, candidates.config(op, index))};
     try {
-      const auto evaluation = incremental.propose({&change, 1}, plan.evaluation.time);
+      const auto evaluation = incremental.propose({&change, 1}, found.evaluation.time);
       if (!evaluation) return no_help;
       incremental.reject();
       return *evaluation;
@@ -39,14 +40,14 @@ SingleChanges one_more_change(Evaluator& evaluator, const CandidateSet& candidat
     }
   };
   constexpr std::size_t kMost = 5;
-  return best_single_changes(candidates, plan.strategy, plan.evaluation.time,
+  return best_single_changes(candidates, found.plan, found.evaluation.time,
                              most_critical_first(costs.operators), evaluate, stop_after(budget), kMost);
 }
 
 void compare_with_baseline(WhyPlan& why, Evaluator& evaluator, const PlanCosts& costs) {
   const Baseline& baseline = *why.baseline;
-  const BoundStrategy before = evaluator.contents().bind(baseline.scored->strategy),
-                      after = evaluator.contents().bind(why.plan.strategy);
+  const BoundStrategy before = evaluator.contents().bind(baseline.scored->plan),
+                      after = evaluator.contents().bind(why.found.plan);
   const PlanCosts costs_before = plan_costs(evaluator, before);
   const PlanOptions& options = evaluator.contents().options();
   why.difference = plan_difference({before, costs_before}, {after, costs});
@@ -65,20 +66,20 @@ TryBudget try_budget(const SearchBudget& budget, const SearchRecord& record) {
 }
 
 WhyPlan why_plan(Evaluator& evaluator, const CandidateSet& candidates, const std::vector<Baseline>& baselines,
-                 const ScoredStrategy& plan, const TryBudget& budget) {
-  WhyPlan why{candidates, plan, fastest_baseline(baselines), std::nullopt, std::nullopt, {}, ""};
+                 const Scored<Strategy>& found, const TryBudget& budget) {
+  WhyPlan why{candidates, found, fastest_baseline(baselines), std::nullopt, std::nullopt, {}, ""};
   if (!why.baseline) why.baseline = nearest_baseline(baselines);
-  const bool same = why.baseline && why.baseline->scored->strategy == why.plan.strategy;
+  const bool same = why.baseline && why.baseline->scored->plan == why.found.plan;
   if (same) why.reason = same_plan(*why.baseline);
   try {
-    const BoundStrategy strategy = evaluator.contents().bind(plan.strategy);
+    const BoundStrategy strategy = evaluator.contents().bind(found.plan);
     if (!may_report_in_full(evaluator, strategy)) {
       why.left_out = "too many tasks";
       return why;
     }
     const PlanCosts costs = plan_costs(evaluator, strategy);
     if (why.baseline && !same) compare_with_baseline(why, evaluator, costs);
-    why.more = one_more_change(evaluator, candidates, why.plan, costs, budget);
+    why.more = one_more_change(evaluator, candidates, why.found, costs, budget);
   } catch (const OutOfTime&) {
     why.left_out = "out of time";
   }

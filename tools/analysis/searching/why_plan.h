@@ -15,7 +15,7 @@ namespace pipesim {
 /// change. Refers to the candidates and the baselines.
 struct WhyPlan {
   const CandidateSet& candidates;
-  ScoredStrategy plan;
+  Scored<Strategy> found;
   const Baseline* baseline = nullptr;        ///< the fastest, or else the nearest to fitting; may be null
   std::optional<PlanDifference> difference;  ///< nothing where the plan is the baseline
   std::optional<PlanReason> reason;  ///< what the difference says in words; nothing without a baseline
@@ -36,6 +36,6 @@ TryBudget try_budget(const SearchBudget& budget, const SearchRecord& record);
 /// Afterwards the evaluator's task graph is another plan's. When the
 /// thread's deadline (sim/base/deadline.h) passes, the result contains what was found until then.
 WhyPlan why_plan(Evaluator& evaluator, const CandidateSet& candidates, const std::vector<Baseline>& baselines,
-                 const ScoredStrategy& plan, const TryBudget& budget);
+                 const Scored<Strategy>& found, const TryBudget& budget);
 
 }  // namespace pipesim

@@ -44,7 +44,7 @@ struct ComparedRecipe {
 void add_details(Evaluator& evaluator, const Baseline& b, const FlopsCounting& counting, bool of_tokens,
                  Table& table) {
   if (!b.scored) return;
-  const PlanReport r = report_plan(evaluator, evaluator.contents().bind(b.scored->strategy), counting);
+  const PlanReport r = report_plan(evaluator, evaluator.contents().bind(b.scored->plan), counting);
   Bytes peak;
   for (const DeviceMemory& m : r.memory) peak = std::max(peak, m.peak);
   std::vector<std::string> row{b.name,
@@ -92,7 +92,7 @@ std::string details_table(Evaluator& evaluator, const std::vector<Baseline>& bas
 Json row_of(Evaluator& evaluator, const Baseline& b, const FlopsCounting& counting) {
   Json row{{"name", b.name}};
   if (b.scored)
-    row.update(json_of(report_plan(evaluator, evaluator.contents().bind(b.scored->strategy), counting),
+    row.update(json_of(report_plan(evaluator, evaluator.contents().bind(b.scored->plan), counting),
                        evaluator.topology()));
   if (!b.infeasible.empty()) row["infeasible"] = b.infeasible;
   return row;
@@ -114,7 +114,7 @@ std::optional<CalibrationUse> use_of(Evaluator& evaluator, const std::vector<Bas
     if (!chosen || better || faster) chosen = &b;
   }
   if (!chosen) return std::nullopt;
-  const BoundStrategy strategy = evaluator.contents().bind(chosen->scored->strategy);
+  const BoundStrategy strategy = evaluator.contents().bind(chosen->scored->plan);
   return calibration_use(evaluator, strategy);
 }
 
@@ -140,7 +140,7 @@ std::string opaque_line(Evaluator& evaluator, const std::vector<Baseline>& basel
   const Baseline* shown = fastest_baseline(baselines);
   if (!shown) shown = nearest_baseline(baselines);
   if (!shown || !shown->scored) return "";
-  const std::string opaque = opaque_operators(evaluator, shown->scored->strategy);
+  const std::string opaque = opaque_operators(evaluator, shown->scored->plan);
   return opaque.empty() ? "" : fmt::format("\nunknown kinds, with {}: {}\n", shown->name, opaque);
 }
 
@@ -154,12 +154,12 @@ std::optional<FastestReason> why_fastest(Evaluator& evaluator, const std::vector
   const Baseline* next = nullptr;
   if (!fastest) return std::nullopt;
   for (const Baseline& b : baselines) {
-    if (!b.scored || !b.infeasible.empty() || b.scored->strategy == fastest->scored->strategy) continue;
+    if (!b.scored || !b.infeasible.empty() || b.scored->plan == fastest->scored->plan) continue;
     if (!next || b.scored->evaluation.time < next->scored->evaluation.time) next = &b;
   }
   if (!next) return std::nullopt;
-  const BoundStrategy before = evaluator.contents().bind(next->scored->strategy),
-                      after = evaluator.contents().bind(fastest->scored->strategy);
+  const BoundStrategy before = evaluator.contents().bind(next->scored->plan),
+                      after = evaluator.contents().bind(fastest->scored->plan);
   const PlanCosts costs_before = plan_costs(evaluator, before), costs_after = plan_costs(evaluator, after);
   const PlanOptions& options = evaluator.contents().options();
   return FastestReason{fastest->name,
@@ -267,7 +267,7 @@ ComparedRecipe scored(const RecipeRun& run, PlanOptions options, const CostModel
   apply_recipe(run.recipe, RecipeModel(*compared.graph), costs.topology(), plan);
   compared.evaluator = std::make_unique<Evaluator>(*compared.graph, costs, plan.options);
   const Evaluated found = compared.evaluator->evaluate(plan.strategy, {.peaks = true});
-  compared.row = {run.text, ScoredStrategy{plan.strategy, *found.cost},
+  compared.row = {run.text, Scored<Strategy>{plan.strategy, *found.cost},
                   memory_shortage(found.peaks, costs.topology()).value_or("")};
   return compared;
 }

@@ -57,15 +57,15 @@ std::optional<PlanReason> reason_of(Evaluator& asked, const PlannedPipeline& pla
     if (b.scored && (best == nullptr || rank(b) < rank(*best))) best = &b;
   }
   if (best == nullptr) return std::nullopt;
-  const ScoredStrategy& scored = *best->scored;
-  if (scored.strategy == planned.strategy && !planned.options.pipeline &&
+  const Scored<Strategy>& scored = *best->scored;
+  if (scored.plan == planned.strategy && !planned.options.pipeline &&
       options.microbatches == planned.options.microbatches)
     return same_plan({best->name, scored, ""});
   const auto tasks = static_cast<std::int64_t>(plan.costs.report.num_tasks);
   constexpr std::int64_t kMostPasses = 1'000'000;
-  if (number_of_passes(scored.strategy, options) > std::max(kMostPasses, tasks))
+  if (number_of_passes(scored.plan, options) > std::max(kMostPasses, tasks))
     return times_alone(best->name, scored.evaluation, plan.costs.report.iteration_time);
-  const BoundStrategy strategy = asked.contents().bind(scored.strategy);
+  const BoundStrategy strategy = asked.contents().bind(scored.plan);
   const PlanCosts costs = plan_costs(asked, strategy);
   return plan_reason(planned.graph, {best->name, strategy, costs, options}, plan,
                      costs.report.infeasible.value_or(""));

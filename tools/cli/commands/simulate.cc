@@ -65,7 +65,7 @@ std::vector<std::string> hints_of(const SimulateRun& run, Evaluator& evaluator) 
   const Plan& plan = run.subject.plan;
   if (!run.of_baseline || plan.options.pipeline)
     return hints_to_fit(evaluator, plan.strategy, nullptr, plan.found_by == "recipe");
-  const Baseline baseline{plan.found_by, ScoredStrategy{plan.strategy, {}}, ""};
+  const Baseline baseline{plan.found_by, Scored<Strategy>{plan.strategy, {}}, ""};
   return hints_to_fit(evaluator, baseline, *run.of_baseline, nullptr);
 }
 

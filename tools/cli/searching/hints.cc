@@ -79,9 +79,9 @@ std::vector<std::string> hints_to_fit(Evaluator& evaluator, const Baseline& near
   std::vector<std::string> hints;
   const OperatorGraph& graph = evaluator.graph();
   const PlanOptions& options = evaluator.contents().options();
-  if (weights_fit(evaluator, nearest.scored->strategy)) {
+  if (weights_fit(evaluator, nearest.scored->plan)) {
     const std::optional<PlanOptions> again = with_recompute(graph, options);
-    if (again && fits_with(again->recompute, evaluator, nearest.scored->strategy))
+    if (again && fits_with(again->recompute, evaluator, nearest.scored->plan))
       hints.push_back(fmt::format("--recompute full: {} fits", nearest.name));
     if (auto smaller = with_microbatches(evaluator, nearest.name, run, options, "")) {
       hints.push_back(*std::move(smaller));

@@ -41,8 +41,8 @@ struct ChangeInWords {
 ChangeInWords in_words(const SingleChange& change, const WhyPlan& why) {
   const Operator& op = why.candidates.graph().op(change.op);
   ParallelConfig to = why.candidates.config(change.op, change.index);
-  std::string words = change_words(op, why.plan.strategy[change.op.index()], to);
-  return {op, std::move(to), std::move(words), why.plan.evaluation.time - change.evaluation.time};
+  std::string words = change_words(op, why.found.plan[change.op.index()], to);
+  return {op, std::move(to), std::move(words), why.found.evaluation.time - change.evaluation.time};
 }
 
 std::string more_text(const WhyPlan& why) {
@@ -52,8 +52,8 @@ std::string more_text(const WhyPlan& why) {
   Table table({{"operator"}, {"saves", Align::Right}, {"", Align::Right}, {"split now -> then"}});
   for (const SingleChange& change : why.more.best) {
     const ChangeInWords c = in_words(change, why);
-    table.add(
-        {c.op.name, pretty(to_seconds(c.saves)), percent(share(c.saves, why.plan.evaluation.time)), c.words});
+    table.add({c.op.name, pretty(to_seconds(c.saves)), percent(share(c.saves, why.found.evaluation.time)),
+               c.words});
   }
   return fmt::format("one more change would help ({})\n", tried) + table.str(2);
 }
@@ -65,7 +65,7 @@ Json more_json(const WhyPlan& why) {
     Json devices = Json::array();
     for (const DeviceId d : c.to.devices) devices.push_back(why.candidates.topology().device(d).name);
     changes.push_back({{"operator", c.op.name},
-                       {"from", why.plan.strategy[change.op.index()].str(c.op)},
+                       {"from", why.found.plan[change.op.index()].str(c.op)},
                        {"to", c.to.str(c.op)},
                        {"devices", devices},
                        {"iteration_time_s", seconds(change.evaluation.time)},
@@ -77,7 +77,7 @@ Json more_json(const WhyPlan& why) {
 
 Json difference_json(const WhyPlan& why) {
   if (!why.baseline) return nullptr;
-  const bool same = why.baseline->scored->strategy == why.plan.strategy;
+  const bool same = why.baseline->scored->plan == why.found.plan;
   Json json{{"baseline", why.baseline->name}, {"same_plan", same}};
   if (!same && !why.difference) json["not_compared"] = why.left_out;
   if (!why.baseline->infeasible.empty()) json["infeasible"] = why.baseline->infeasible;

@@ -159,7 +159,7 @@ TEST(WhyPlan, SavesWhatTheChangeSaves) {
   EXPECT_EQ(why.more.tried, why.more.all);
   EXPECT_THAT(why.more.best, SizeIs(3));
   for (const SingleChange& change : why.more.best) {
-    Strategy changed = e.outcome.best->strategy;
+    Strategy changed = e.outcome.best->plan;
     changed[change.op.index()] = e.c.candidates.config(change.op, change.index);
     EXPECT_EQ(e.evaluator.evaluate(changed), change.evaluation);
     EXPECT_LT(change.evaluation.time, e.outcome.best->evaluation.time);

@@ -31,9 +31,9 @@ struct Tight {
         topology(make_topology("p100-4x4:1").with_memory_margin(MemoryMargin::parse(margin))),
         evaluator(graph, costs, options) {
     baseline.name = "data-parallel";
-    baseline.scored = ScoredStrategy{baseline_strategy(baseline.name, graph, costs), {}};
+    baseline.scored = Scored<Strategy>{baseline_strategy(baseline.name, graph, costs), {}};
   }
-  [[nodiscard]] bool fits() { return evaluator.evaluate(baseline.scored->strategy).feasible(); }
+  [[nodiscard]] bool fits() { return evaluator.evaluate(baseline.scored->plan).feasible(); }
   std::vector<std::string> hints(const Algorithm* algorithm, std::int32_t microbatches = 1) {
     return hints_to_fit(evaluator, baseline, {kTightGpt, microbatches}, algorithm);
   }
