@@ -28,31 +28,36 @@ std::string gain_over_recipes(const Contest& contest, const Scored<JointPlan>& b
   return fmt::format("{}; recipes: {}", found, recipes->contribution.note);
 }
 
+// Returns the plan as it is executed.
+PlannedModel planned_of(Contest& contest, const JointPlan& plan) {
+  JointEvaluator& evaluator = contest.evaluator();
+  PlannedModel planned(*evaluator.graph(plan.microbatches, plan.sequence), evaluator.options(plan),
+                       evaluator.strategy(plan));
+  planned.sequence = plan.sequence;
+  if (plan.microbatches != contest.request().microbatches()) planned.batch = planned.graph.batch();
+  planned.meshes = plan.meshes;
+  for (std::int32_t s = 0; s < plan.pipeline.num_stages(); ++s)
+    planned.devices.push_back(static_cast<std::int64_t>(
+        plan.meshes[mesh_of_stage(plan.pipeline, s, plan.meshes.size())].devices.size()));
+  return planned;
+}
+
 // What fits first, then the fastest, then who came first.
-PlannedPipeline best_plan(Contest& contest) {
+PlannerAnswer best_plan(Contest& contest) {
   const Scored<JointPlan>* found = contest.found().best();
   if (found == nullptr) throw InputError("auto: no algorithm found a plan");
-  const JointPlan* best = &found->plan;
-  JointEvaluator& evaluator = contest.evaluator();
-  PlannedPipeline planned(*evaluator.graph(best->microbatches, best->sequence), evaluator.options(*best),
-                          evaluator.strategy(*best));
-  planned.sequence = best->sequence;
-  if (best->microbatches != contest.request().microbatches()) planned.batch = planned.graph.batch();
-  planned.meshes = best->meshes;
-  for (std::int32_t s = 0; s < best->pipeline.num_stages(); ++s)
-    planned.devices.push_back(static_cast<std::int64_t>(
-        best->meshes[mesh_of_stage(best->pipeline, s, best->meshes.size())].devices.size()));
-  planned.contributions = contest.found().all();
-  planned.baselines = contest.baselines();
-  planned.seed = contest.state().seed;
-  planned.scored = found->evaluation;
-  planned.note = gain_over_recipes(contest, *found);
-  return planned;
+  PlannerAnswer answer{planned_of(contest, found->plan)};
+  answer.contributions = contest.found().all();
+  answer.baselines = contest.baselines();
+  answer.seed = contest.state().seed;
+  answer.scored = found->evaluation;
+  answer.note = gain_over_recipes(contest, *found);
+  return answer;
 }
 
 }  // namespace
 
-PlannedPipeline search_auto(const PlanRequest& request) {
+PlannerAnswer search_auto(const PlanRequest& request) {
   Contest contest(request);
   PlannerTurns planners(contest);
   const KeepTo keep(contest.until());
@@ -66,9 +71,9 @@ PlannedPipeline search_auto(const PlanRequest& request) {
   planners.ask_intra();
   searches.search(request.settings.budget);
   contest.finish();
-  PlannedPipeline planned = best_plan(contest);
-  planned.recipes = planners.take_ranking();
-  return planned;
+  PlannerAnswer answer = best_plan(contest);
+  answer.recipes = planners.take_ranking();
+  return answer;
 }
 
 }  // namespace pipesim

@@ -13,6 +13,6 @@ namespace pipesim {
 /// With a budget in proposals alone, the plan depends on the seed and the chains, never on the threads. With
 /// the thread's deadline (sim/base/deadline.h) each part gets a share of the time. The request needs an
 /// observer and with_shape. InputError when no algorithm found a plan.
-PlannedPipeline search_auto(const PlanRequest& request);
+PlannerAnswer search_auto(const PlanRequest& request);
 
 }  // namespace pipesim

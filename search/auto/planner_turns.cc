@@ -59,21 +59,22 @@ void PlannerTurns::rank_recipes() {
       std::min(kLongestRanking, contest_.left_until(only_recipes_ ? kRecipesAloneEnd : kRecipesEnd));
   std::string none_left;
   contest_.ask("recipes", seconds, [&](std::string& note) {
-    PlannedPipeline planned = ranked(none_left);
-    note = planned.note;
+    PlannerAnswer answer = ranked(none_left);
+    note = answer.note;
+    const PlannedModel& planned = answer.plan;
     JointPlan plan = joint_plan(planned.graph, request_.topology(), planned.options.microbatches,
                                 planned.strategy, planned.options.pipeline);
     plan.set_policies(planned.options);
     plan.sequence = planned.sequence;
-    ranking_ = std::move(planned.recipes);
-    return Contest::Found{std::move(plan), planned.scored, false};
+    ranking_ = std::move(answer.recipes);
+    return Contest::Found{std::move(plan), answer.scored, false};
   });
   // A user who asks for some recipes wants no other plan where there are none of them.
   if (!none_left.empty() && request_.settings.recipes_are_asked) throw InputError(none_left);
 }
 
 // Throws where conditions leave no recipe, and sets `none_left` to the reason.
-PlannedPipeline PlannerTurns::ranked(std::string& none_left) {
+PlannerAnswer PlannerTurns::ranked(std::string& none_left) {
   try {
     return propose_recipes(request_, contest_.progress_of("recipes"));
   } catch (const NoRecipeLeft& none) {
@@ -133,13 +134,13 @@ void PlannerTurns::ask_planners() {
 
 void PlannerTurns::ask_intra() {
   if (only_recipes_) return;
-  contest_.ask("intra", contest_.left_until(begins_with_splits() ? kIntraEndBehind : kIntraEnd),
-               [&](std::string&) {
-                 const PlannedPipeline planned = propose_intra(request_);
-                 return Contest::Found{joint_plan(request_.graph, request_.topology(),
-                                                  request_.microbatches(), planned.strategy, std::nullopt),
-                                       planned.scored};
-               });
+  contest_.ask(
+      "intra", contest_.left_until(begins_with_splits() ? kIntraEndBehind : kIntraEnd), [&](std::string&) {
+        const PlannerAnswer answer = propose_intra(request_);
+        return Contest::Found{joint_plan(request_.graph, request_.topology(), request_.microbatches(),
+                                         answer.plan.strategy, std::nullopt),
+                              answer.scored};
+      });
 }
 
 void PlannerTurns::ask_late_planners() { late_ = ask_each(late_, kLatePlannersEnd); }
@@ -177,7 +178,7 @@ bool PlannerTurns::ask_planner(const Algorithm& planner, std::int32_t microbatch
                         request_.status};
       sized.options.microbatches = microbatches;
       sized.settings.copy_microbatch = copy_microbatch;
-      PlannedPipeline planned = planner.propose(sized);
+      PlannedModel planned = planner.propose(sized).plan;
       JointPlan plan{{},
                      planned.options.microbatches,
                      *std::move(planned.options.pipeline),

@@ -44,7 +44,7 @@ class PlannerTurns {
     std::int32_t microbatches;
   };
   void rank_recipes();
-  PlannedPipeline ranked(std::string& none_left);
+  PlannerAnswer ranked(std::string& none_left);
   void ask_data_parallel();
   void ask_recipe();
   std::vector<Ask> ask_each(const std::vector<Ask>& asks, double end);

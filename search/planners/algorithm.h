@@ -18,7 +18,7 @@ struct Algorithm {
   /// Plans a model on a topology. Throws InputError when there is no plan (NoPlanFound where time or memory
   /// is why), Interrupted when the user ended it before there was one, and OutOfTime when the thread's
   /// deadline (sim/base/deadline.h) passed before.
-  std::function<PlannedPipeline(const PlanRequest& request)> propose;
+  std::function<PlannerAnswer(const PlanRequest& request)> propose;
   bool splits_alone = false;     ///< without stages it searches the splits of operators, from baselines on
   bool makes_stages = true;      ///< where it is asked to
   bool begins_anywhere = false;  ///< with any recipe that the user names
@@ -44,7 +44,7 @@ struct Algorithm {
 
 /// Asks an algorithm for a plan, and says who found it and in how much time. NoPlanFound when there is none
 /// by then.
-PlannedPipeline plan(const PlanRequest& request, const Algorithm& algorithm, const Deadline& until);
+PlannerAnswer plan(const PlanRequest& request, const Algorithm& algorithm, const Deadline& until);
 
 /// gpipe, pipedream, dapple, alpa: they plan stages by a cost model of their own, and `auto` asks them as
 /// well.

@@ -10,7 +10,7 @@
 
 namespace pipesim {
 
-PlannedPipeline::PlannedPipeline(OperatorGraph model, PlanOptions plan, PipelinedStrategy made)
+PlannedModel::PlannedModel(OperatorGraph model, PlanOptions plan, PipelinedStrategy made)
     : graph(std::move(model)),
       options(std::move(plan)),
       strategy(std::move(made.strategy)),
@@ -18,10 +18,11 @@ PlannedPipeline::PlannedPipeline(OperatorGraph model, PlanOptions plan, Pipeline
   options.pipeline = std::move(made.pipeline);
 }
 
-PlannedPipeline::PlannedPipeline(OperatorGraph model, PlanOptions plan, Strategy made)
+PlannedModel::PlannedModel(OperatorGraph model, PlanOptions plan, Strategy made)
     : graph(std::move(model)), options(std::move(plan)), strategy(std::move(made)) {}
 
-void choose_schedule(const PlanRequest& request, PlannedPipeline& planned) {
+void choose_schedule(const PlanRequest& request, PlannerAnswer& answer) {
+  PlannedModel& planned = answer.plan;
   const PlannerSettings& settings = request.settings;
   std::optional<std::tuple<Bytes, Nanoseconds>> best;
   std::string chosen;
@@ -57,19 +58,19 @@ void choose_schedule(const PlanRequest& request, PlannedPipeline& planned) {
                          .value_or("no schedule"));
   }
   planned.options.pipeline->schedule = chosen;
-  planned.trials.of = PlannerTrials::Of::Schedules;
-  planned.trials.tried = std::move(tried);
+  answer.trials.of = PlannerTrials::Of::Schedules;
+  answer.trials.tried = std::move(tried);
 }
 
-PlannedPipeline plan(const PlanRequest& request, const Algorithm& algorithm, const Deadline& until) {
+PlannerAnswer plan(const PlanRequest& request, const Algorithm& algorithm, const Deadline& until) {
   const KeepTo keep(until);
   const double had = until.left();
   const Stopwatch time;
   try {
-    PlannedPipeline planned = algorithm.propose(request);
-    planned.seconds = time.seconds();
-    if (planned.found_by.empty()) planned.found_by = algorithm.name;
-    return planned;
+    PlannerAnswer answer = algorithm.propose(request);
+    answer.seconds = time.seconds();
+    if (answer.found_by.empty()) answer.found_by = algorithm.name;
+    return answer;
   } catch (const OutOfTime&) {
     throw NoPlanFound(
         fmt::format("{}: no plan was found in the {:.1f} s that it had of the {} s of --seconds; allow more",

@@ -139,9 +139,9 @@ struct PlannerTrials {
   bool some_not_simulated = false;  ///< replicated stages: there are others
 };
 
-/// The answer of a planner.
-struct PlannedPipeline {
-  OperatorGraph graph;  ///< the model with the batch of a microbatch
+/// A model and a plan for it.
+struct PlannedModel {
+  OperatorGraph graph;  ///< its batch is a microbatch
   /// The batch that the planner chose for the model; nothing: the request's.
   std::optional<std::int64_t> batch;
   SequenceDivision sequence = {};
@@ -149,27 +149,32 @@ struct PlannedPipeline {
   Strategy strategy;
   std::vector<StageMesh> meshes;      ///< of the stages, see StageMesh
   std::vector<std::int64_t> devices;  ///< of each stage, as planned; the plan may use fewer
-  std::optional<PlannerObjective> objective;
-  std::string note;                         ///< "" or a sentence
-  std::vector<Contribution> contributions;  ///< where several algorithms were asked, in that order
-  PlannerTrials trials;
-  std::uint64_t seed = 0;                  ///< of planners that search
-  std::optional<bool> proven;              ///< of those that may prove it: no plan of theirs is better
-  std::optional<Evaluation> scored;        ///< of the plan, where it is known
-  std::string found_by;                    ///< the algorithm, or the baseline that is the best; set by plan()
-  std::vector<Baseline> baselines;         ///< where they were scored before the search
-  double seconds = 0;                      ///< that the algorithm took; set by plan()
-  std::optional<SearchRecord> record;      ///< of those that search by proposals
-  std::optional<Nanoseconds> lower_bound;  ///< where it was asked for: no plan is faster
-  std::optional<RecipeRanking> recipes;    ///< of the planner over recipes
 
   /// For the model of the request.
-  PlannedPipeline(const PlanRequest& request, PipelinedStrategy made)
-      : PlannedPipeline(request.graph, request.options, std::move(made)) {}
+  PlannedModel(const PlanRequest& request, PipelinedStrategy made)
+      : PlannedModel(request.graph, request.options, std::move(made)) {}
   /// For a model with another batch.
-  PlannedPipeline(OperatorGraph model, PlanOptions plan, PipelinedStrategy made);
+  PlannedModel(OperatorGraph model, PlanOptions plan, PipelinedStrategy made);
   /// Any plan.
-  PlannedPipeline(OperatorGraph model, PlanOptions plan, Strategy made);
+  PlannedModel(OperatorGraph model, PlanOptions plan, Strategy made);
+};
+
+/// The answer of a planner: its plan, and what it tells of it.
+struct PlannerAnswer {
+  PlannedModel plan;
+  std::optional<PlannerObjective> objective = {};
+  std::string note = {};                         ///< "" or a sentence
+  std::vector<Contribution> contributions = {};  ///< where several algorithms were asked, in that order
+  PlannerTrials trials = {};
+  std::uint64_t seed = 0;                 ///< of planners that search
+  std::optional<bool> proven = {};        ///< of those that may prove it: no plan of theirs is better
+  std::optional<Evaluation> scored = {};  ///< of the plan, where it is known
+  std::string found_by = {};              ///< the algorithm, or the baseline that is the best; set by plan()
+  std::vector<Baseline> baselines = {};   ///< where they were scored before the search
+  double seconds = 0;                     ///< that the algorithm took; set by plan()
+  std::optional<SearchRecord> record = {};      ///< of those that search by proposals
+  std::optional<Nanoseconds> lower_bound = {};  ///< where it was asked for: no plan is faster
+  std::optional<RecipeRanking> recipes = {};    ///< of the planner over recipes
 };
 
 /// The planner found no plan that fits, or none in its time.
@@ -193,31 +198,31 @@ class NoRecipeLeft : public InputError {
 
 // Each function is in a file of its own, propose_NAME.cc, but those over splits, which share
 // propose_splits.cc. stage_planners() and algorithms() have their names.
-PlannedPipeline propose_gpipe(const PlanRequest& request);
-PlannedPipeline propose_pipedream(const PlanRequest& request);
-PlannedPipeline propose_dapple(const PlanRequest& request);
-PlannedPipeline propose_alpa(const PlanRequest& request);
+PlannerAnswer propose_gpipe(const PlanRequest& request);
+PlannerAnswer propose_pipedream(const PlanRequest& request);
+PlannerAnswer propose_dapple(const PlanRequest& request);
+PlannerAnswer propose_alpa(const PlanRequest& request);
 /// Tries all pipelines of few layers on few devices, or else all splits (search/exhaustive). Needs an
 /// observer.
-PlannedPipeline propose_exhaustively(const PlanRequest& request);
+PlannerAnswer propose_exhaustively(const PlanRequest& request);
 /// Searches the splits of operators, from baselines on: by Markov chains (search/mcmc), or by trying all
 /// (search/exhaustive). The plan is no worse than any baseline that fits. They need an observer. Interrupted
 /// or NothingFits when there is no plan; InputError when time was too short.
-PlannedPipeline propose_mcmc(const PlanRequest& request);
-PlannedPipeline propose_all_splits(const PlanRequest& request);
+PlannerAnswer propose_mcmc(const PlanRequest& request);
+PlannerAnswer propose_all_splits(const PlanRequest& request);
 /// The baseline of this name, among all baselines.
-PlannedPipeline propose_baseline(const PlanRequest& request, std::string_view name);
+PlannerAnswer propose_baseline(const PlanRequest& request, std::string_view name);
 /// Plans without stages: chooses the splits whose compute, transfers and synchronisation add up to least,
 /// within memory, by the solver of search/intra, with its proof. Alpa's intra-operator pass does so (OSDI
 /// 2022, section 4). The sum counts as if nothing overlapped (search/additive); the plan's time is simulated.
-PlannedPipeline propose_intra(const PlanRequest& request);
+PlannerAnswer propose_intra(const PlanRequest& request);
 /// Proves which recipe is the best. Needs an observer and with_shape. The second form reports its progress to
 /// the caller instead.
-PlannedPipeline propose_recipes(const PlanRequest& request);
-PlannedPipeline propose_recipes(const PlanRequest& request, const ProgressCallback& progress);
+PlannerAnswer propose_recipes(const PlanRequest& request);
+PlannerAnswer propose_recipes(const PlanRequest& request, const ProgressCallback& progress);
 /// The plan of a complete recipe of the request's model, not simulated. InputError where a rule that looks at
 /// operators refuses it.
-PlannedPipeline plan_of_recipe(const PlanRequest& request, const Recipe& recipe);
+PlannedModel plan_of_recipe(const PlanRequest& request, const Recipe& recipe);
 /// Whether the model has recipes: it has attention, in layers that repeat.
 bool has_recipes(const OperatorGraph& graph);
 
@@ -228,6 +233,6 @@ PlannerObjective objective_of(const StagePartition& partition);
 
 /// Gives the pipeline the fastest, by simulation, of the request's schedules that suit it and fit into
 /// memory. InputError when no schedule suits.
-void choose_schedule(const PlanRequest& request, PlannedPipeline& planned);
+void choose_schedule(const PlanRequest& request, PlannerAnswer& answer);
 
 }  // namespace pipesim

@@ -29,7 +29,7 @@ Strategy placed(const AlpaPlan& plan, const Pipeline& pipeline, const std::vecto
   return strategy;
 }
 
-PlannedPipeline planned_of(const PlanRequest& request, const AlpaPlan& plan, bool rows_are_known) {
+PlannerAnswer answer_of(const PlanRequest& request, const AlpaPlan& plan, bool rows_are_known) {
   std::vector<std::int64_t> sizes;
   std::vector<std::int32_t> last_layers;
   for (const std::size_t number : plan.partition.stages) {
@@ -43,36 +43,36 @@ PlannedPipeline planned_of(const PlanRequest& request, const AlpaPlan& plan, boo
   const Pipeline pipeline{"1f1b", stages_of_layers(plan.cluster_of, last_layers)};
   PipelinedStrategy staged = staged_strategy(request.graph, request.topology(), pipeline, meshes);
   if (!plan.splits.empty()) staged.strategy = placed(plan, pipeline, groups);
-  PlannedPipeline planned(request, std::move(staged));
-  planned.devices = sizes;
-  planned.objective = objective_of(plan.partition);
-  choose_schedule(request, planned);
-  return planned;
+  PlannerAnswer answer{PlannedModel(request, std::move(staged))};
+  answer.plan.devices = sizes;
+  answer.objective = objective_of(plan.partition);
+  choose_schedule(request, answer);
+  return answer;
 }
 
 // Returns the evaluation under the chosen schedule; nothing where there was no time for it.
-std::optional<Evaluation> evaluation_of(const PlannedPipeline& planned) {
-  for (const PlannerTrial& trial : planned.trials.tried) {
-    if (trial.schedule == planned.options.pipeline->schedule) return trial.evaluation;
+std::optional<Evaluation> evaluation_of(const PlannerAnswer& answer) {
+  for (const PlannerTrial& trial : answer.trials.tried) {
+    if (trial.schedule == answer.plan.options.pipeline->schedule) return trial.evaluation;
   }
   return std::nullopt;
 }
 
-bool is_faster(const PlannedPipeline& a, const PlannedPipeline& b) {
+bool is_faster(const PlannerAnswer& a, const PlannerAnswer& b) {
   const std::optional<Evaluation> first = evaluation_of(a), second = evaluation_of(b);
   if (!first || !second) return first.has_value();
   return std::tuple(first->overflow, first->time) < std::tuple(second->overflow, second->time);
 }
 
-Bytes shortage_of(const PlanRequest& request, const PlannedPipeline& planned) {
+Bytes shortage_of(const PlanRequest& request, const PlannedModel& planned) {
   Evaluator evaluator(planned.graph, request.costs, planned.options);
   return largest_shortage(evaluator.evaluate(planned.strategy, {.peaks = true}).peaks, request.topology());
 }
 
 // Nothing where no schedule suits splits that differ from stage to stage.
-std::optional<PlannedPipeline> planned_if_legal(const PlanRequest& request, const AlpaPlan& plan) {
+std::optional<PlannerAnswer> answer_if_legal(const PlanRequest& request, const AlpaPlan& plan) {
   try {
-    return planned_of(request, plan, false);
+    return answer_of(request, plan, false);
   } catch (const Interrupted&) {
     throw;
   } catch (const InputError&) {
@@ -83,25 +83,25 @@ std::optional<PlannedPipeline> planned_if_legal(const PlanRequest& request, cons
 // Sums do not know what passes need while they run, so what was lacking is spared in the next try.
 constexpr int kMostSpares = 3;
 
-std::optional<PlannedPipeline> propose_solved(const PlanRequest& request) {
+std::optional<PlannerAnswer> propose_solved(const PlanRequest& request) {
   const PlannerSettings& settings = request.settings;
   SolvedStages stages(request.graph, request.costs, request.options, settings.layers, settings.schedule);
-  std::optional<PlannedPipeline> best;
+  std::optional<PlannerAnswer> best;
   Bytes spare;
   for (int tried = 0; tried < kMostSpares; ++tried) {
     Bytes shortage;
     for (const AlpaPlan& plan : stages.plans(spare, [&](std::int64_t devices) {
            request.status(fmt::format("solved stages on {}", counted(devices, "device")));
          })) {
-      std::optional<PlannedPipeline> made = planned_if_legal(request, plan);
-      if (!made) continue;
-      PlannedPipeline& planned = *made;
-      planned.note = fmt::format(
+      std::optional<PlannerAnswer> answer = answer_if_legal(request, plan);
+      if (!answer) continue;
+      answer->note = fmt::format(
           "compute, transfers and synchronisation of each stage's splits add up to {}",
           plan.proven ? "the least of all, proven" : "little, but not all are proven to be the least");
-      const std::optional<Evaluation> evaluation = evaluation_of(planned);
-      if (evaluation && !evaluation->feasible()) shortage = std::max(shortage, shortage_of(request, planned));
-      if (!best || is_faster(planned, *best)) best = std::move(planned);
+      const std::optional<Evaluation> evaluation = evaluation_of(*answer);
+      if (evaluation && !evaluation->feasible())
+        shortage = std::max(shortage, shortage_of(request, answer->plan));
+      if (!best || is_faster(*answer, *best)) best = std::move(answer);
     }
     if (shortage == Bytes(0)) break;
     spare += shortage;
@@ -153,7 +153,7 @@ void require_submeshes(const StageCosts& costs, const Topology& topology, const 
   }
 }
 
-PlannedPipeline propose_from_file(const PlanRequest& request, const StageCostsFile& file) {
+PlannerAnswer propose_from_file(const PlanRequest& request, const StageCostsFile& file) {
   StageProblem problem = file.costs.problem;
   const auto devices = static_cast<std::int64_t>(request.topology().num_devices());
   if (problem.devices != devices)
@@ -186,11 +186,11 @@ PlannedPipeline propose_from_file(const PlanRequest& request, const StageCostsFi
   const PlanRequest sized{
       graph,          request.costs,   options, request.with_batch, request.takes_batch, request.settings,
       request.status, request.observer};
-  PlannedPipeline planned = planned_of(
+  PlannerAnswer answer = answer_of(
       sized, {std::move(partition), std::move(problem.options), std::move(cluster_of), {}, false}, false);
-  planned.batch = batch;
-  planned.note = "the file does not tell how stages are split: data parallelism was taken";
-  return planned;
+  answer.plan.batch = batch;
+  answer.note = "the file does not tell how stages are split: data parallelism was taken";
+  return answer;
 }
 
 }  // namespace
@@ -210,17 +210,17 @@ PlannerObjective objective_of(const StagePartition& partition) {
           fmt::format("{} an iteration before weights are updated", pretty(partition.total))};
 }
 
-PlannedPipeline propose_alpa(const PlanRequest& request) {
+PlannerAnswer propose_alpa(const PlanRequest& request) {
   const PlannerSettings& settings = request.settings;
   if (settings.stage_costs) return propose_from_file(request, *settings.stage_costs);
   const auto rows = alpa(
       request.graph, request.costs, request.options, settings.layers,
       [&](std::int64_t devices) { request.status(fmt::format("simulated on {} devices", devices)); },
       settings.schedule);
-  std::optional<PlannedPipeline> best;
+  std::optional<PlannerAnswer> best;
   for (const AlpaPlan& plan : rows) {
-    PlannedPipeline planned = planned_of(request, plan, true);
-    if (!best || is_faster(planned, *best)) best = std::move(planned);
+    PlannerAnswer answer = answer_of(request, plan, true);
+    if (!best || is_faster(answer, *best)) best = std::move(answer);
   }
   try {
     auto solved = propose_solved(request);

@@ -114,15 +114,15 @@ Copies copies_of(const PlanRequest& request, const LayeredModel& layers, std::in
   return made;
 }
 
-PlannedPipeline planned_of(const PlanRequest& request, const Copies& copies, const DapplePlan& plan,
-                           const std::string& schedule) {
+PlannedModel planned_of(const PlanRequest& request, const Copies& copies, const DapplePlan& plan,
+                        const std::string& schedule) {
   std::vector<StageGroup> groups;
   std::vector<std::int32_t> last_layers;
   for (const DappleStage& stage : plan.stages) {
     groups.push_back(stage.devices);
     last_layers.push_back(stage.last);
   }
-  PlannedPipeline planned(
+  PlannedModel planned(
       copies.graph, copies.options,
       data_parallel_stages(copies.graph, request.topology(),
                            {schedule, stages_of_layers(copies.layer_of, last_layers)}, groups));
@@ -143,16 +143,16 @@ PlannerObjective objective_of(const DappleProblem& problem, const DapplePlan& pl
   return objective;
 }
 
-PlannedPipeline propose_by_paper(const PlanRequest& request, const LayeredModel& layers,
-                                 const std::vector<std::int64_t>& copies) {
+PlannerAnswer propose_by_paper(const PlanRequest& request, const LayeredModel& layers,
+                               const std::vector<std::int64_t>& copies) {
   const DappleProblem& problem = layers.problem;
   bool complete = true;
   const DapplePlan plan = best_by_paper(problem, copies, complete);
-  PlannedPipeline planned =
-      planned_of(request, copies_of(request, layers, plan.copies), plan, request.settings.schedule);
-  if (!complete) planned.note = "looking was cut short: the score may allow a better plan";
-  planned.objective = objective_of(problem, plan);
-  return planned;
+  PlannerAnswer answer{
+      planned_of(request, copies_of(request, layers, plan.copies), plan, request.settings.schedule)};
+  if (!complete) answer.note = "looking was cut short: the score may allow a better plan";
+  answer.objective = objective_of(problem, plan);
+  return answer;
 }
 
 std::vector<ListedStage> wanted_stages(const PlanRequest& request) {
@@ -166,8 +166,8 @@ std::vector<ListedStage> wanted_stages(const PlanRequest& request) {
 }
 
 // Stages as they were asked for, in as many copies as the published score likes best.
-PlannedPipeline propose_stages(const PlanRequest& request, const LayeredModel& layers,
-                               const std::vector<std::int64_t>& possible, bool by_paper) {
+PlannerAnswer propose_stages(const PlanRequest& request, const LayeredModel& layers,
+                             const std::vector<std::int64_t>& possible, bool by_paper) {
   const DappleProblem& problem = layers.problem;
   const std::vector<ListedStage> stages = wanted_stages(request);
   const std::vector<StageGroup> groups = stage_devices(request.topology(), stages);
@@ -203,11 +203,11 @@ PlannedPipeline propose_stages(const PlanRequest& request, const LayeredModel& l
   }
   if (plan.latency.value == 0)
     throw InputError("dapple: the stages' devices and the batch suit no number of copies");
-  PlannedPipeline planned =
-      planned_of(request, copies_of(request, layers, plan.copies), plan, request.settings.schedule);
-  planned.objective = objective_of(problem, plan);
-  if (!by_paper && plan.stages.size() > 1) choose_schedule(request, planned);
-  return planned;
+  PlannerAnswer answer{
+      planned_of(request, copies_of(request, layers, plan.copies), plan, request.settings.schedule)};
+  answer.objective = objective_of(problem, plan);
+  if (!by_paper && plan.stages.size() > 1) choose_schedule(request, answer);
+  return answer;
 }
 
 // A plan of each number of copies and stages, judged by the simulator.
@@ -246,7 +246,7 @@ class CopiedModels {
   }
 
   void try_schedule(const DapplePlan& plan, const std::string& schedule, std::vector<DappleTrial>& trials) {
-    PlannedPipeline planned = planned_of(request_, of(plan.copies), plan, schedule);
+    PlannedModel planned = planned_of(request_, of(plan.copies), plan, schedule);
     if (auto reason = illegal(planned.graph, planned.strategy, planned.options, request_.topology())) {
       if (refusal_.empty())
         refusal_ = fmt::format("of {}: {}", counted(static_cast<std::int64_t>(plan.stages.size()), "stage"),
@@ -314,8 +314,8 @@ std::vector<DapplePlan> most_promising(const DappleProblem& problem,
 }
 
 // Simulates plans under one schedule, and the best of them under all.
-PlannedPipeline propose_by_simulation(const PlanRequest& request, const LayeredModel& layers,
-                                      const std::vector<std::int64_t>& possible) {
+PlannerAnswer propose_by_simulation(const PlanRequest& request, const LayeredModel& layers,
+                                    const std::vector<std::int64_t>& possible) {
   const DappleProblem& problem = layers.problem;
   std::vector<DappleTrial> trials;
   std::int64_t too_many = 0;  // microbatches
@@ -357,10 +357,10 @@ PlannedPipeline propose_by_simulation(const PlanRequest& request, const LayeredM
     }
   }
   rank();
-  PlannedPipeline planned = planned_of(request, models.of(trials.front().plan.copies), trials.front().plan,
-                                       trials.front().schedule);
-  planned.trials = told(trials, stopped);
-  return planned;
+  PlannerAnswer answer{planned_of(request, models.of(trials.front().plan.copies), trials.front().plan,
+                                  trials.front().schedule)};
+  answer.trials = told(trials, stopped);
+  return answer;
 }
 
 void add_sentence(std::string& note, const std::string& sentence) {
@@ -370,7 +370,7 @@ void add_sentence(std::string& note, const std::string& sentence) {
 
 }  // namespace
 
-PlannedPipeline propose_dapple(const PlanRequest& request) {
+PlannerAnswer propose_dapple(const PlanRequest& request) {
   LayerGraph graph = without_inputs(layers_of(request.graph, request.costs, DeviceId(0)));
   if (graph.size() == 0)
     throw InputError(fmt::format("dapple: model \"{}\" has no layers but inputs", request.graph.name()));
@@ -393,14 +393,14 @@ PlannedPipeline propose_dapple(const PlanRequest& request) {
     throw InputError(
         "dapple: no number of copies divides devices and microbatches and gives the model a batch that it "
         "can have");
-  PlannedPipeline planned = as_asked   ? propose_stages(request, layers, copies, by_paper)
-                            : by_paper ? propose_by_paper(request, layers, copies)
-                                       : propose_by_simulation(request, layers, copies);
-  if (planned.options.microbatches != request.microbatches())
-    add_sentence(note, fmt::format("the planner chose {} microbatches", planned.options.microbatches));
-  add_sentence(note, planned.note);
-  planned.note = std::move(note);
-  return planned;
+  PlannerAnswer answer = as_asked   ? propose_stages(request, layers, copies, by_paper)
+                         : by_paper ? propose_by_paper(request, layers, copies)
+                                    : propose_by_simulation(request, layers, copies);
+  if (answer.plan.options.microbatches != request.microbatches())
+    add_sentence(note, fmt::format("the planner chose {} microbatches", answer.plan.options.microbatches));
+  add_sentence(note, answer.note);
+  answer.note = std::move(note);
+  return answer;
 }
 
 }  // namespace pipesim

@@ -104,7 +104,7 @@ std::string note_of(const PipelineOptimum& best, std::int32_t layers, bool inter
 
 }  // namespace
 
-PlannedPipeline propose_exhaustively(const PlanRequest& request) {
+PlannerAnswer propose_exhaustively(const PlanRequest& request) {
   const PlannerSettings& settings = request.settings;
   if (!settings.tries_pipelines) return propose_all_splits(request);
   const std::size_t devices = request.topology().num_devices();
@@ -133,15 +133,15 @@ PlannedPipeline propose_exhaustively(const PlanRequest& request) {
   PipelineOptimum found = trials.best(space, placements);
   if (!found.best) refuse_outcome(found, layers, request.topology(), trials.interrupted());
   const std::vector<StageMesh> meshes = found.best->plan.meshes;
-  PlannedPipeline planned(request, std::move(found.best->plan));
-  const Pipeline& pipeline = *planned.options.pipeline;
+  PlannerAnswer answer{PlannedModel(request, std::move(found.best->plan))};
+  const Pipeline& pipeline = *answer.plan.options.pipeline;
   for (std::int32_t s = 0; s < pipeline.num_stages(); ++s)
-    planned.devices.push_back(
+    answer.plan.devices.push_back(
         static_cast<std::int64_t>(meshes[mesh_of_stage(pipeline, s, meshes.size())].devices.size()));
-  planned.note = note_of(found, layers, trials.interrupted());
-  planned.proven = found.proven();
-  planned.record = trials.record();
-  return planned;
+  answer.note = note_of(found, layers, trials.interrupted());
+  answer.proven = found.proven();
+  answer.record = trials.record();
+  return answer;
 }
 
 }  // namespace pipesim

@@ -52,16 +52,16 @@ PipelineDemand best_demand(const PlanRequest& request, PlannerTrials& told) {
 
 }  // namespace
 
-PlannedPipeline propose_gpipe(const PlanRequest& request) {
+PlannerAnswer propose_gpipe(const PlanRequest& request) {
   const PlannerSettings& settings = request.settings;
   PlannerTrials trials;
   const PipelineDemand demand = settings.stages > 0
                                     ? PipelineDemand{settings.stages, settings.chunks, settings.schedule}
                                     : best_demand(request, trials);
-  PlannedPipeline planned(request, gpipe_strategy(request.graph, request.costs, demand));
-  planned.trials = std::move(trials);
-  planned.devices = shares(request.topology(), demand);
-  return planned;
+  PlannerAnswer answer{PlannedModel(request, gpipe_strategy(request.graph, request.costs, demand))};
+  answer.trials = std::move(trials);
+  answer.plan.devices = shares(request.topology(), demand);
+  return answer;
 }
 
 }  // namespace pipesim

@@ -31,7 +31,7 @@ std::string certificate_of(const IntraSolution& solution, std::int32_t microbatc
 
 }  // namespace
 
-PlannedPipeline propose_intra(const PlanRequest& request) {
+PlannerAnswer propose_intra(const PlanRequest& request) {
   request.status("pricing splits");
   IntraCosts costs(request.graph, request.costs, request.options, request.settings.mesh);
   PlannedSolving how;
@@ -52,12 +52,12 @@ PlannedPipeline propose_intra(const PlanRequest& request) {
       continue;
     }
     request.status("");
-    PlannedPipeline planned(request.graph, request.options, std::move(strategy));
+    PlannerAnswer answer{PlannedModel(request.graph, request.options, std::move(strategy))};
     const double least = IntraCosts::seconds_of(solution.cost) * request.microbatches();
-    planned.objective = {"s", least, pretty(Seconds(least)) + " an iteration"};
-    planned.note = certificate_of(solution, request.microbatches(), limit < costs.usable());
-    planned.scored = evaluated.cost;
-    return planned;
+    answer.objective = {"s", least, pretty(Seconds(least)) + " an iteration"};
+    answer.note = certificate_of(solution, request.microbatches(), limit < costs.usable());
+    answer.scored = evaluated.cost;
+    return answer;
   }
   request.status("");
   throw NoPlanFound(fmt::format(

@@ -23,7 +23,7 @@ std::vector<std::int32_t> stages_of_operators(const OperatorGraph& graph, const 
 
 }  // namespace
 
-PlannedPipeline propose_pipedream(const PlanRequest& request) {
+PlannerAnswer propose_pipedream(const PlanRequest& request) {
   const OperatorGraph& graph = request.graph;
   const LayerGraph layers = without_inputs(layers_of(graph, request.costs, DeviceId(0)));
   if (layers.size() == 0)
@@ -50,14 +50,15 @@ PlannedPipeline propose_pipedream(const PlanRequest& request) {
   std::vector<StageMesh> meshes;
   for (const StageGroup& group : groups)
     meshes.push_back({group, 1, turns ? static_cast<std::int64_t>(group.size()) : 1});
-  PlannedPipeline planned(
+  PlannerAnswer answer{PlannedModel(
       request, staged_strategy(graph, request.topology(),
                                {request.settings.schedule, stages_of_operators(graph, layers, found->stages)},
-                               meshes));
-  for (const StageGroup& group : groups) planned.devices.push_back(static_cast<std::int64_t>(group.size()));
-  planned.objective = {"s", found->period.value, fmt::format("{} a batch", pretty(found->period))};
-  planned.note = made.chosen;
-  return planned;
+                               meshes))};
+  for (const StageGroup& group : groups)
+    answer.plan.devices.push_back(static_cast<std::int64_t>(group.size()));
+  answer.objective = {"s", found->period.value, fmt::format("{} a batch", pretty(found->period))};
+  answer.note = made.chosen;
+  return answer;
 }
 
 }  // namespace pipesim

@@ -124,18 +124,18 @@ bool has_recipes(const OperatorGraph& graph) {
   return model.num_layers() > 1 && model.axes().has(AxisRole::Heads);
 }
 
-PlannedPipeline propose_recipes(const PlanRequest& request) {
+PlannerAnswer propose_recipes(const PlanRequest& request) {
   const Stopwatch time;
   request.observer->expect(request.settings.budget, std::nullopt);
-  PlannedPipeline planned = propose_recipes(request, request.observer->callback());
+  PlannerAnswer answer = propose_recipes(request, request.observer->callback());
   SearchOutcome told;
   told.seconds = time.seconds();
-  told.proposals = planned.recipes->simulated();
+  told.proposals = answer.recipes->simulated();
   request.observer->finish(told);
-  return planned;
+  return answer;
 }
 
-PlannedPipeline plan_of_recipe(const PlanRequest& request, const Recipe& recipe) {
+PlannedModel plan_of_recipe(const PlanRequest& request, const Recipe& recipe) {
   const RecipeModel model(request.graph);
   const ModelShape shape = ranking_request_of(request, model).shape_of(recipe);
   OperatorGraph graph = request.with_shape(shape);
@@ -143,7 +143,7 @@ PlannedPipeline plan_of_recipe(const PlanRequest& request, const Recipe& recipe)
   PlanOptions options = request.options;
   options.microbatches = static_cast<std::int32_t>(request.samples() / shape.batch);
   made.apply_to(options);
-  PlannedPipeline planned(std::move(graph), std::move(options), std::move(made.strategy));
+  PlannedModel planned(std::move(graph), std::move(options), std::move(made.strategy));
   planned.batch = shape.batch;
   planned.sequence = shape.sequence;
   planned.devices.assign(static_cast<std::size_t>(recipe.pipeline * recipe.chunks),
@@ -151,7 +151,7 @@ PlannedPipeline plan_of_recipe(const PlanRequest& request, const Recipe& recipe)
   return planned;
 }
 
-PlannedPipeline propose_recipes(const PlanRequest& request, const ProgressCallback& progress) {
+PlannerAnswer propose_recipes(const PlanRequest& request, const ProgressCallback& progress) {
   const RecipeModel model(request.graph);
   const RecipeFilter& filter = request.settings.recipes;
   RecipeRanking ranking = rank_in_sight(request, ranking_request_of(request, model), progress);
@@ -160,12 +160,12 @@ PlannedPipeline propose_recipes(const PlanRequest& request, const ProgressCallba
   const RatedRecipe* best = ranking.best();
   if (best == nullptr) refuse_ranking(ranking, request);
   const KeepTo keep(nullptr);  // writing down what was found takes little
-  PlannedPipeline planned = plan_of_recipe(request, best->recipe);
-  planned.note = note_of_ranking(ranking, request.settings.within, request.observer->interrupted());
-  planned.proven = ranking.proven();
-  planned.scored = best->evaluation;
-  planned.recipes = std::move(ranking);
-  return planned;
+  PlannerAnswer answer{plan_of_recipe(request, best->recipe)};
+  answer.note = note_of_ranking(ranking, request.settings.within, request.observer->interrupted());
+  answer.proven = ranking.proven();
+  answer.scored = best->evaluation;
+  answer.recipes = std::move(ranking);
+  return answer;
 }
 
 }  // namespace pipesim

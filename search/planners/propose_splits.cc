@@ -145,17 +145,17 @@ void require_all_scored(const std::vector<Baseline>& baselines, const std::strin
   throw NothingFits(text, *b);
 }
 
-PlannedPipeline planned_of(SplitsRequest splits, SearchOutcome outcome) {
+PlannerAnswer answer_of(SplitsRequest splits, SearchOutcome outcome) {
   if (!outcome.best) refuse(splits);
   const PlanRequest& request = splits.request;
-  PlannedPipeline planned(request.graph, request.options, std::move(outcome.best->plan));
-  planned.scored = outcome.best->evaluation;
-  planned.found_by = outcome.found_by;
-  planned.proven = outcome.proven;
-  planned.seed = request.settings.chains.seed;
-  planned.baselines = std::move(splits.baselines);
-  planned.record = std::move(outcome);
-  return planned;
+  PlannerAnswer answer{PlannedModel(request.graph, request.options, std::move(outcome.best->plan))};
+  answer.scored = outcome.best->evaluation;
+  answer.found_by = outcome.found_by;
+  answer.proven = outcome.proven;
+  answer.seed = request.settings.chains.seed;
+  answer.baselines = std::move(splits.baselines);
+  answer.record = std::move(outcome);
+  return answer;
 }
 
 using SearchSplits =
@@ -163,7 +163,7 @@ using SearchSplits =
                                 const std::vector<SearchStart>& starts, const SearchBudget& budget)>;
 
 // Scores the baselines and searches from them on.
-PlannedPipeline propose_splits(const PlanRequest& request, const SearchSplits& search) {
+PlannerAnswer propose_splits(const PlanRequest& request, const SearchSplits& search) {
   SplitsRequest splits(request);
   try {
     const KeepTo keep_all(splits.whole);
@@ -182,9 +182,9 @@ PlannedPipeline propose_splits(const PlanRequest& request, const SearchSplits& s
     prefer_baseline(splits.baselines, outcome);
     static_cast<void>(splits.observer.stop_requested());
     splits.observer.finish(outcome);
-    PlannedPipeline planned = planned_of(std::move(splits), std::move(outcome));
-    planned.lower_bound = bound;
-    return planned;
+    PlannerAnswer answer = answer_of(std::move(splits), std::move(outcome));
+    answer.lower_bound = bound;
+    return answer;
   } catch (const OutOfTime&) {
     if (!splits.observer.stop_requested()) refuse_time(request);
     splits.observer.finish({});
@@ -194,7 +194,7 @@ PlannedPipeline propose_splits(const PlanRequest& request, const SearchSplits& s
 
 }  // namespace
 
-PlannedPipeline propose_mcmc(const PlanRequest& request) {
+PlannerAnswer propose_mcmc(const PlanRequest& request) {
   const ChainSettings& chains = request.settings.chains;
   McmcOptions options;
   options.seed = chains.seed;
@@ -221,12 +221,12 @@ PlannedPipeline propose_mcmc(const PlanRequest& request) {
     return mcmc(request.graph, request.costs, request.options, candidates, starts, options,
                 splits.observer.callback());
   };
-  PlannedPipeline planned = propose_splits(request, search);
-  planned.seed = options.seed;
-  return planned;
+  PlannerAnswer answer = propose_splits(request, search);
+  answer.seed = options.seed;
+  return answer;
 }
 
-PlannedPipeline propose_all_splits(const PlanRequest& request) {
+PlannerAnswer propose_all_splits(const PlanRequest& request) {
   return propose_splits(request, [&](const SplitsRequest& splits, const CandidateSet& candidates,
                                      const std::vector<SearchStart>& starts, const SearchBudget& budget) {
     return exhaustive(request.graph, request.costs, request.options, candidates, starts, budget,
@@ -234,7 +234,7 @@ PlannedPipeline propose_all_splits(const PlanRequest& request) {
   });
 }
 
-PlannedPipeline propose_baseline(const PlanRequest& request, std::string_view name) {
+PlannerAnswer propose_baseline(const PlanRequest& request, std::string_view name) {
   SplitsRequest splits(request);
   const KeepTo keep(splits.whole);
   splits.score();
@@ -244,9 +244,9 @@ PlannedPipeline propose_baseline(const PlanRequest& request, std::string_view na
   SearchOutcome outcome;
   outcome.best = found->scored;
   outcome.found_by = name;
-  PlannedPipeline planned = planned_of(std::move(splits), std::move(outcome));
-  planned.lower_bound = bound;
-  return planned;
+  PlannerAnswer answer = answer_of(std::move(splits), std::move(outcome));
+  answer.lower_bound = bound;
+  return answer;
 }
 
 }  // namespace pipesim

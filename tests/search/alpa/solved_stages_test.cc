@@ -26,7 +26,7 @@ struct StagesCase {
   [[nodiscard]] PlanRequest request() const {
     return {graph, costs, options, {}, {}, settings, [](std::string_view) {}};
   }
-  [[nodiscard]] Evaluation score(const PlannedPipeline& planned) const {
+  [[nodiscard]] Evaluation score(const PlannedModel& planned) const {
     return Evaluator(planned.graph, costs, planned.options).evaluate(planned.strategy);
   }
 
@@ -92,14 +92,14 @@ TEST(SolvedStages, AreFasterThanRows) {
                                "levels:4@10GB/s@5us,2@1GB/s@20us"}}) {
     SCOPED_TRACE(m.name);
     const StagesCase c(m.name, with_device_memory(m.topology, 0), 4);
-    const PlannedPipeline planned = propose_alpa(c.request());
+    const PlannedModel planned = propose_alpa(c.request()).plan;
     EXPECT_FALSE(illegal(planned.graph, planned.strategy, planned.options, c.topology));
     const Evaluation found = c.score(planned);
     EXPECT_TRUE(found.feasible());
     std::optional<Nanoseconds> rows;
     for (const AlpaPlan& plan : alpa(c.graph, c.costs, c.options, c.settings.layers, {})) {
       const Evaluation of_rows =
-          c.score(PlannedPipeline(c.request(), placed_rows(c.graph, c.topology, plan, "1f1b")));
+          c.score(PlannedModel(c.request(), placed_rows(c.graph, c.topology, plan, "1f1b")));
       rows = std::min(rows.value_or(of_rows.time), of_rows.time);
     }
     ASSERT_TRUE(rows);

@@ -25,7 +25,7 @@ struct IntraCase {
     options.microbatches = microbatches;
     options.optimizer = Optimizer::Adam;
   }
-  [[nodiscard]] PlannedPipeline plan() const {
+  [[nodiscard]] PlannerAnswer plan() const {
     return propose_intra({graph, costs, options, {}, {}, settings, [](std::string_view) {}});
   }
 
@@ -50,12 +50,12 @@ constexpr const char* kNetwork = "levels:2@10GB/s@5us,2@1GB/s@20us";
 TEST(Intra, FindsTheLeastSumOfAllChoices) {
   for (const std::int32_t microbatches : {1, 4}) {
     const IntraCase c(kMlp, with_device_memory(kNetwork, 0), microbatches);
-    const PlannedPipeline planned = c.plan();
+    const PlannerAnswer planned = c.plan();
     ASSERT_TRUE(planned.objective);
     EXPECT_NEAR(planned.objective->value, least_sum_of_all(c), 1e-9 * planned.objective->value);
     EXPECT_THAT(planned.note, HasSubstr("proven to be the least of all choices"));
-    EXPECT_FALSE(illegal(planned.graph, planned.strategy, planned.options, c.topology));
-    EXPECT_EQ(Evaluator(c.graph, c.costs, c.options).evaluate(planned.strategy), planned.scored);
+    EXPECT_FALSE(illegal(planned.plan.graph, planned.plan.strategy, planned.plan.options, c.topology));
+    EXPECT_EQ(Evaluator(c.graph, c.costs, c.options).evaluate(planned.plan.strategy), planned.scored);
   }
 }
 
@@ -63,13 +63,13 @@ TEST(Intra, FindsTheLeastSumOfAllChoices) {
 TEST(Intra, KeepsToAMesh) {
   IntraCase c("mlp:batch=64,layers=2,features=256,hidden=1024,classes=16", with_device_memory(kNetwork, 0));
   c.settings.mesh = {2, 2};
-  const PlannedPipeline planned = c.plan();
+  const PlannerAnswer planned = c.plan();
   EXPECT_NEAR(planned.objective->value, least_sum_of_all(c), 1e-9 * planned.objective->value);
-  for (const ParallelConfig& config : planned.strategy) EXPECT_EQ(config.devices.size(), 4U);
+  for (const ParallelConfig& config : planned.plan.strategy) EXPECT_EQ(config.devices.size(), 4U);
   c.settings.mesh = {4};
-  const PlannedPipeline line = c.plan();
+  const PlannerAnswer line = c.plan();
   EXPECT_GE(line.objective->value, planned.objective->value);
-  for (const ParallelConfig& config : line.strategy)
+  for (const ParallelConfig& config : line.plan.strategy)
     EXPECT_EQ(std::ranges::max(config.degrees) * config.replicas, 4);
   c.settings.mesh = {2, 4};
   try {
@@ -111,12 +111,12 @@ TEST(Intra, SumsTellTheMemoryOfAnySplits) {
 TEST(Intra, KeepsWithinMemory) {
   constexpr const char* kWide = "mlp:batch=64,layers=2,features=1024,hidden=2048,classes=16";
   const IntraCase roomy(kWide, with_device_memory(kNetwork, 0));
-  const PlannedPipeline free = roomy.plan();
+  const PlannerAnswer free = roomy.plan();
   Evaluator evaluator(roomy.graph, roomy.costs, roomy.options);
-  const Evaluated found = evaluator.evaluate(free.strategy, {.peaks = true});
+  const Evaluated found = evaluator.evaluate(free.plan.strategy, {.peaks = true});
   const std::int64_t needs = std::ranges::max(found.peaks, {}, &DeviceMemory::peak).peak.value;
   const IntraCase tight(kWide, with_device_memory(kNetwork, needs * 7 / 10));
-  const PlannedPipeline kept = tight.plan();
+  const PlannerAnswer kept = tight.plan();
   EXPECT_TRUE(kept.scored->feasible());
   EXPECT_GT(kept.objective->value, free.objective->value);
   const IntraCase hopeless(kWide, with_device_memory(kNetwork, 2'000'000));

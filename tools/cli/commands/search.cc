@@ -44,8 +44,8 @@ std::int64_t number_of_passes(const Strategy& strategy, const PlanOptions& optio
 
 // Returns why the plan is faster than the best baseline of what was asked for; nothing where that has another
 // number of samples.
-std::optional<PlanReason> reason_of(Evaluator& asked, const PlannedPipeline& planned,
-                                    const ReasonedPlan& plan, const std::vector<Baseline>& baselines) {
+std::optional<PlanReason> reason_of(Evaluator& asked, const PlannedModel& planned, const ReasonedPlan& plan,
+                                    const std::vector<Baseline>& baselines) {
   const PlanOptions& options = asked.contents().options();
   if (samples_per_iteration(asked.graph(), options) != samples_per_iteration(planned.graph, planned.options))
     return std::nullopt;
@@ -84,7 +84,7 @@ struct SearchFindings {
   const SearchRun& run;
   const std::optional<Calibration>& calibration;
   const CostModel& costs;  // of the request
-  const PlannedPipeline& planned;
+  const PlannerAnswer& planned;
   const SearchTime& time;
 };
 
@@ -93,7 +93,7 @@ struct SearchFindings {
 void explain(const SearchFindings& found, Evaluator& evaluator, const std::optional<CandidateSet>& candidates,
              SearchAnswer& answer) {
   const auto& [run, calibration, costs, planned, time] = found;
-  const BoundStrategy strategy = evaluator.contents().bind(planned.strategy);
+  const BoundStrategy strategy = evaluator.contents().bind(planned.plan.strategy);
   const bool in_full = answer.report.in_full && may_report_in_full(evaluator, strategy);
   answer.baselines = planned.baselines;
   answer.lower_bound = planned.lower_bound;
@@ -101,18 +101,18 @@ void explain(const SearchFindings& found, Evaluator& evaluator, const std::optio
     answer.bound_is_late = has_bound(costs, answer.plan.options) && !answer.lower_bound;
     const TryBudget budget = time.shortened(try_budget(run.settings.budget, *planned.record));
     answer.why.emplace(
-        why_plan(evaluator, *candidates, answer.baselines, {planned.strategy, *planned.scored}, budget));
+        why_plan(evaluator, *candidates, answer.baselines, {planned.plan.strategy, *planned.scored}, budget));
     answer.reason = answer.why->reason;
     return;
   }
   try {
     if (has_bound(costs, answer.plan.options))
-      answer.lower_bound = lower_bound(planned.graph, costs, answer.plan.options);
+      answer.lower_bound = lower_bound(planned.plan.graph, costs, answer.plan.options);
     if (!in_full) return;
     Evaluator asked(run.graph, costs, run.options);
     if (planned.contributions.empty()) answer.baselines = score_baselines(asked);
     answer.reason = reason_of(
-        asked, planned,
+        asked, planned.plan,
         {std::string(run.algorithm.name), strategy, plan_costs(evaluator, strategy), answer.plan.options},
         answer.baselines);
   } catch (const OutOfTime&) {  // the plan is told without them
@@ -120,28 +120,28 @@ void explain(const SearchFindings& found, Evaluator& evaluator, const std::optio
 }
 
 // Returns the plan as a file has it. The text of its model says what the planner chose of it.
-Plan plan_of(const SearchRun& run, const PlannedPipeline& planned) {
-  const OperatorGraph& graph = planned.graph;
+Plan plan_of(const SearchRun& run, const PlannerAnswer& answer) {
+  const PlannedModel& planned = answer.plan;
   const std::string text = with_token_groups(with_zigzag(run.model.model, run.graph, planned.sequence.parts),
                                              planned.sequence.token_groups);
   Plan made{planned.batch ? with_batch(text, *planned.batch) : text,
             run.topology_text,
-            graph.fingerprint(),
+            planned.graph.fingerprint(),
             run.topology.fingerprint(),
             planned.options,
-            planned.found_by,
-            planned.seed,
+            answer.found_by,
+            answer.seed,
             planned.strategy};
-  if (const auto reason = illegal(graph, made.strategy, made.options, run.topology))
+  if (const auto reason = illegal(planned.graph, made.strategy, made.options, run.topology))
     throw InputError(*reason);
-  made.runtime = runtime_of_plan(run, recipe_of_plan(run, planned));
+  made.runtime = runtime_of_plan(run, recipe_of_plan(run, answer));
   return made;
 }
 
 // Reports the plan, and writes it where it fits. The exit status is 1 where it does not.
 int report_plan_found(const SearchFindings& found, Streams& streams, std::vector<FrameworkRow> rows) {
   const auto& [run, calibration, costs, planned, time] = found;
-  const OperatorGraph& graph = planned.graph;
+  const OperatorGraph& graph = planned.plan.graph;
   // A request to stop has ended the search. It does not end the report, nor keep the plan from its file.
   const KeepTo no_deadline(static_cast<const Deadline*>(nullptr));
   std::optional<CandidateSet> candidates;  // of a search over splits
@@ -223,7 +223,7 @@ int plan_and_report(const SearchRun& run, const SearchTime& time, double share, 
   const bool compares = compares_frameworks(run) && peers == nullptr;
   const Deadline whole = time.search();
   if (compares) request.until_few = &whole;
-  std::optional<PlannedPipeline> planned;
+  std::optional<PlannerAnswer> planned;
   try {
     planned = plan(request, run.algorithm, planning_time(time, compares ? kShareBeforeFrameworks : share));
   } catch (const NothingFits& none) {

@@ -138,10 +138,10 @@ std::vector<FrameworkRow> framework_rows(const SearchRun& run, const RecipeRanki
 }
 
 void take_fastest_of(const std::vector<FrameworkRow>& rows, const PlanRequest& request,
-                     PlannedPipeline& planned) {
-  if (!planned.scored || !planned.recipes) return;
+                     PlannerAnswer& answer) {
+  if (!answer.scored || !answer.recipes) return;
   const FrameworkRow* fastest = nullptr;
-  Nanoseconds least = planned.scored->time;
+  Nanoseconds least = answer.scored->time;
   for (const FrameworkRow& row : rows) {
     if (!row.best || kind_of(row.runtime) != kind_of(request.costs.runtime().name)) continue;
     if (row.best->evaluation.time >= least) continue;
@@ -151,30 +151,23 @@ void take_fastest_of(const std::vector<FrameworkRow>& rows, const PlanRequest& r
   if (fastest == nullptr) return;
   try {
     RatedRecipe rated{fastest->best->recipe, fastest->best->bound, {}, {}, 0};
-    PlannedPipeline made = plan_of_recipe(request, rated.recipe);
+    PlannedModel made = plan_of_recipe(request, rated.recipe);
     if (illegal(made.graph, made.strategy, made.options, request.topology())) return;
     Evaluator evaluator(made.graph, request.costs, made.options);
     const Evaluated found = evaluator.evaluate(made.strategy, {.peaks = true});
     rated.evaluation = *found.cost;
     rated.take_memory(found.peaks, request.topology());
-    if (!rated.evaluation.feasible() || rated.evaluation.time >= planned.scored->time) return;
+    if (!rated.evaluation.feasible() || rated.evaluation.time >= answer.scored->time) return;
     constexpr double kPercent = 100;
-    made.scored = rated.evaluation;
-    made.note =
+    answer.note =
         fmt::format("found among the recipes of {}, {:.1f} % faster than what was found among all",
-                    fastest->framework.title, kPercent * change(rated.evaluation.time, planned.scored->time));
-    made.contributions = std::move(planned.contributions);
-    made.contributions.push_back(
-        {fmt::format("recipes of {}", fastest->framework.name), made.scored, fastest->seconds, fastest->note,
-         static_cast<std::int64_t>(devices_used(made.strategy, request.topology()))});
-    made.recipes = std::move(planned.recipes);
-    made.recipes->rated.insert(made.recipes->rated.begin(), std::move(rated));
-    made.seed = planned.seed;
-    made.proven = planned.proven;
-    made.found_by = std::move(planned.found_by);
-    made.seconds = planned.seconds;
-    made.baselines = std::move(planned.baselines);
-    planned = std::move(made);
+                    fastest->framework.title, kPercent * change(rated.evaluation.time, answer.scored->time));
+    answer.contributions.push_back(
+        {fmt::format("recipes of {}", fastest->framework.name), rated.evaluation, fastest->seconds,
+         fastest->note, static_cast<std::int64_t>(devices_used(made.strategy, request.topology()))});
+    answer.plan = std::move(made);
+    answer.scored = rated.evaluation;
+    answer.recipes->rated.insert(answer.recipes->rated.begin(), std::move(rated));
   } catch (const InputError&) {  // it stays a row of the table
   } catch (const OutOfTime&) {
   }

@@ -30,10 +30,11 @@ bool compares_frameworks(const SearchRun& run);
 /// without one.
 std::vector<FrameworkRow> framework_rows(const SearchRun& run, const RecipeRanking& ranked);
 
-/// Where a framework's recipe is faster than `planned`, under the runtime of the request as well, its plan
-/// takes that one's place: the recipes of a framework are fewer, and the best may be found sooner among them.
+/// Where a framework's recipe is faster than that of `answer`, under the runtime of the request as well, its
+/// plan takes that one's place: the recipes of a framework are fewer, and the best may be found sooner among
+/// them.
 void take_fastest_of(const std::vector<FrameworkRow>& rows, const PlanRequest& request,
-                     PlannedPipeline& planned);
+                     PlannerAnswer& answer);
 
 /// A table of their times, memory and distances to the best of all, which took `best` under a runtime of this
 /// name.

@@ -20,7 +20,7 @@ namespace pipesim {
 namespace {
 
 // Returns a table of the stages with their devices and their first and last operators.
-std::string stage_table(const PlannedPipeline& planned) {
+std::string stage_table(const PlannedModel& planned) {
   if (!planned.options.pipeline) return "  no pipeline\n";
   const OperatorGraph& graph = planned.graph;
   const Pipeline& pipeline = *planned.options.pipeline;
@@ -59,7 +59,7 @@ std::string precise(Nanoseconds time) {
   return fmt::format("{:.{}f} {}", value, decimals, name);
 }
 
-std::string contributions_text(const PlannedPipeline& planned, const Topology& topology) {
+std::string contributions_text(const PlannerAnswer& planned, const Topology& topology) {
   if (planned.contributions.empty()) return "";
   Table table({{"algorithm"}, {"iteration", Align::Right}, {"took", Align::Right}, {""}});
   const auto all = static_cast<std::int64_t>(topology.num_devices());
@@ -129,8 +129,8 @@ std::string trials_text(const PlannerTrials& trials, std::size_t devices) {
 
 }  // namespace
 
-std::string to_text(const PlannedPipeline& planned, const Topology& topology) {
-  std::string text = (planned.recipes ? "" : stage_table(planned) + "\n") +  // a recipe says it
+std::string to_text(const PlannerAnswer& planned, const Topology& topology) {
+  std::string text = (planned.recipes ? "" : stage_table(planned.plan) + "\n") +  // a recipe says it
                      contributions_text(planned, topology);
   if (planned.trials.of != PlannerTrials::Of::Nothing)
     text += trials_text(planned.trials, topology.num_devices()) + "\n";
@@ -146,7 +146,7 @@ nlohmann::ordered_json json_of(const PlannerObjective& objective) {
   return json;
 }
 
-nlohmann::ordered_json contributions_json(const PlannedPipeline& planned) {
+nlohmann::ordered_json contributions_json(const PlannerAnswer& planned) {
   using Json = nlohmann::ordered_json;
   Json list = Json::array();
   for (const Contribution& c : planned.contributions) {

@@ -42,7 +42,7 @@ Json history_json(const SearchRecord& record) {
 
 // How the algorithm searched; counts are null where it does not propose changes.
 Json record_json(const SearchAnswer& answer) {
-  const PlannedPipeline& planned = answer.planned;
+  const PlannerAnswer& planned = answer.planned;
   const SearchRun& run = answer.run;
   Json json{{"algorithm", run.algorithm.name}, {"proposals", nullptr},           {"accepted", nullptr},
             {"proposals_per_second", nullptr}, {"wall_time_s", planned.seconds}, {"threads", nullptr}};
@@ -101,7 +101,7 @@ std::string subject_text(const SearchAnswer& answer, const OperatorGraph& graph,
 // The baselines, the search and its plan, and what would make that better.
 std::string splits_text(const SearchAnswer& answer) {
   const SearchRun& run = answer.run;
-  const PlannedPipeline& planned = answer.planned;
+  const PlannerAnswer& planned = answer.planned;
   const SearchRecord& record = *planned.record;
   const Nanoseconds time = answer.report.iteration_time;
   std::string text =
@@ -132,7 +132,7 @@ std::string splits_text(const SearchAnswer& answer) {
 
 std::string notes_text(const SearchAnswer& answer) {
   std::string text;
-  const PlannedPipeline& planned = answer.planned;
+  const PlannerAnswer& planned = answer.planned;
   if (planned.objective) text += fmt::format("  {}, says the planner\n", planned.objective->text);
   for (const std::string& note : {planned.note, answer.run.stands_in_because, answer.run.profile_note}) {
     if (!note.empty()) text += fmt::format("  {}\n", note);
@@ -143,12 +143,12 @@ std::string notes_text(const SearchAnswer& answer) {
 // How the planner came to its plan, and what that is when it is simulated.
 std::string planner_text(const SearchAnswer& answer) {
   const SearchRun& run = answer.run;
-  const PlannedPipeline& planned = answer.planned;
+  const PlannerAnswer& planned = answer.planned;
   const Topology& topology = run.topology;
-  std::string text =
-      fmt::format("{}, planned by {} in {}{}\n\n", subject_text(answer, planned.graph, answer.plan.options),
-                  run.algorithm.name, pretty(Seconds(planned.seconds)),
-                  run.algorithm.asks_others ? " on " + counted(run.threads(), "thread") : "");
+  std::string text = fmt::format("{}, planned by {} in {}{}\n\n",
+                                 subject_text(answer, planned.plan.graph, answer.plan.options),
+                                 run.algorithm.name, pretty(Seconds(planned.seconds)),
+                                 run.algorithm.asks_others ? " on " + counted(run.threads(), "thread") : "");
   text += to_text(planned, topology);
   if (planned.recipes) text += to_text(*planned.recipes) + "\n";
   text += notes_text(answer) + "\nsimulated\n" + far_text(answer);
@@ -168,9 +168,9 @@ std::string planner_text(const SearchAnswer& answer) {
 
 Json json_of(const SearchAnswer& answer) {
   const SearchRun& run = answer.run;
-  const PlannedPipeline& planned = answer.planned;
+  const PlannerAnswer& planned = answer.planned;
   Json json = json_of(answer.report, run.topology);
-  json["model"] = planned.graph.name();
+  json["model"] = planned.plan.graph.name();
   json["topology"] = run.topology.name();
   json["best"] = planned.found_by;
   json["seed"] = run.of_splits || run.takes("seed") ? Json(planned.seed) : Json();
@@ -186,7 +186,7 @@ Json json_of(const SearchAnswer& answer) {
   json["one_more_change"] = nullptr;
   if (answer.why) json.update(json_of(*answer.why));
   json["objective"] = json_or_null(planned.objective);
-  json["stage_devices"] = planned.devices;
+  json["stage_devices"] = planned.plan.devices;
   json["pipeline"] = json_or_null(answer.pipeline);
   json["contributions"] = contributions_json(planned);
   json["recipes"] = json_or_null(planned.recipes);

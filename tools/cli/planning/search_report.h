@@ -20,7 +20,7 @@ namespace pipesim {
 /// run and to what the algorithm proposed.
 struct SearchAnswer {
   const SearchRun& run;
-  const PlannedPipeline& planned;
+  const PlannerAnswer& planned;
   Plan plan;
   PlanReport report;
   std::optional<PipelineReport> pipeline = {};

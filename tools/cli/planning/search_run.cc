@@ -106,9 +106,10 @@ SearchRun search_run_of(const Arguments& a) {
   return run;
 }
 
-const Recipe* recipe_of_plan(const SearchRun& run, const PlannedPipeline& planned) {
-  if (!planned.recipes || planned.recipes->best() == nullptr) return nullptr;
-  const Recipe& best = planned.recipes->best()->recipe;
+const Recipe* recipe_of_plan(const SearchRun& run, const PlannerAnswer& answer) {
+  if (!answer.recipes || answer.recipes->best() == nullptr) return nullptr;
+  const Recipe& best = answer.recipes->best()->recipe;
+  const PlannedModel& planned = answer.plan;
   if (planned.graph.batch() != best.data * best.microbatch) return nullptr;
   const RecipeModel model(planned.graph);
   const RecipeStrategy made = expand_recipe(best, model, run.topology);

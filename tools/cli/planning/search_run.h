@@ -33,9 +33,9 @@ struct SearchRun : Problem {
 /// not fit together; InputError where a file, the model or the topology is at fault.
 SearchRun search_run_of(const Arguments& arguments);
 
-/// Returns the best recipe of a ranking where the plan was made from it; else nullptr. `planned` must outlive
+/// Returns the best recipe of a ranking where the plan was made from it; else nullptr. `answer` must outlive
 /// the result.
-const Recipe* recipe_of_plan(const SearchRun& run, const PlannedPipeline& planned);
+const Recipe* recipe_of_plan(const SearchRun& run, const PlannerAnswer& answer);
 /// Returns the runtime of the plan, with the policies of its recipe. The runtime of the search overlaps
 /// whatever any of the recipes overlaps.
 Runtime runtime_of_plan(const SearchRun& run, const Recipe* recipe);

@@ -129,17 +129,18 @@ Subject PointRunner::planned(const Arguments& point) const {
   QuietSearch quiet(request_.stop_requested);
   request.observer = &quiet;
   const SearchTime time(run.settings.budget.seconds);
-  PlannedPipeline found = plan(request, run.algorithm, time.search());
+  PlannerAnswer answer = plan(request, run.algorithm, time.search());
+  PlannedModel& found = answer.plan;
   if (const auto reason = illegal(found.graph, found.strategy, found.options, run.topology))
     throw InputError(*reason);
-  if (request_.noise && found.recipes) choose_by_noise(run, costs, found);
+  if (request_.noise && answer.recipes) choose_by_noise(run, costs, answer);
   Plan made;
   made.model = run.model.model;
   made.topology = run.topology_text;
   made.options = found.options;
   made.found_by = run.algorithm.name;
   made.strategy = std::move(found.strategy);
-  made.runtime = runtime_of_plan(run, recipe_of_plan(run, found));
+  made.runtime = runtime_of_plan(run, recipe_of_plan(run, answer));
   if (has_recipes(found.graph)) {
     const RecipeModel model(found.graph);
     RecognisedRecipe recognised = recipe_of(made.strategy, made.options, model, run.topology);
@@ -150,11 +151,10 @@ Subject PointRunner::planned(const Arguments& point) const {
 }
 
 // Chooses, among the best recipes (at most ten), the one that is fastest under noise.
-void PointRunner::choose_by_noise(const SearchRun& run, const CostModel& costs,
-                                  PlannedPipeline& found) const {
+void PointRunner::choose_by_noise(const SearchRun& run, const CostModel& costs, PlannerAnswer& answer) const {
   std::optional<Nanoseconds> best;
   std::size_t tried = 0;
-  for (const RatedRecipe& rated : found.recipes->rated) {
+  for (const RatedRecipe& rated : answer.recipes->rated) {
     if (!rated.evaluation.feasible() || tried++ == RecipeRanking::kTold) break;
     Recipe recipe = rated.recipe;
     const std::int64_t samples = run.graph.batch() * run.options.microbatches;
@@ -172,9 +172,7 @@ void PointRunner::choose_by_noise(const SearchRun& run, const CostModel& costs,
     const Nanoseconds time = noisy_time(evaluator, plan.strategy);
     if (best && *best <= time) continue;
     best = time;
-    found.graph = std::move(graph);
-    found.options = plan.options;
-    found.strategy = std::move(plan.strategy);
+    answer.plan = PlannedModel(std::move(graph), std::move(plan.options), std::move(plan.strategy));
   }
 }
 

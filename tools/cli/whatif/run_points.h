@@ -51,7 +51,7 @@ class PointRunner {
   [[nodiscard]] PointResult run_same(const Arguments& point) const;
   [[nodiscard]] PointResult run_planned(const Arguments& point) const;
   [[nodiscard]] Subject planned(const Arguments& point) const;
-  void choose_by_noise(const SearchRun& run, const CostModel& costs, PlannedPipeline& found) const;
+  void choose_by_noise(const SearchRun& run, const CostModel& costs, PlannerAnswer& answer) const;
   [[nodiscard]] Nanoseconds noisy_time(Evaluator& evaluator, const Strategy& strategy) const;
 
   PointRequest request_;

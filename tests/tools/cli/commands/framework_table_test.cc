@@ -21,9 +21,10 @@ class TakeFastestOf : public testing::Test {
     };
   }
 
-  [[nodiscard]] PlannedPipeline plan(const char* recipe) const {
-    PlannedPipeline planned = plan_of_recipe(request_, parse_recipe(recipe));
-    planned.scored = Evaluator(planned.graph, request_.costs, planned.options).evaluate(planned.strategy);
+  [[nodiscard]] PlannerAnswer plan(const char* recipe) const {
+    PlannerAnswer planned{plan_of_recipe(request_, parse_recipe(recipe))};
+    planned.scored =
+        Evaluator(planned.plan.graph, request_.costs, planned.plan.options).evaluate(planned.plan.strategy);
     planned.recipes = RecipeRanking{};
     planned.recipes->rated.push_back({parse_recipe(recipe), {}, *planned.scored, {}, 0});
     planned.proven = false;
@@ -44,14 +45,14 @@ constexpr const char* kFast = "dp8,mbs2";
 constexpr const char* kSlow = "tp8,dp1,mbs16";
 
 TEST_F(TakeFastestOf, PutsAFasterRecipeInThePlansPlace) {
-  PlannedPipeline planned = plan(kSlow);
+  PlannerAnswer planned = plan(kSlow);
   const Evaluation slow = *planned.scored;
   take_fastest_of({row(kFast)}, request_, planned);
-  const PlannedPipeline fast = plan(kFast);
+  const PlannerAnswer fast = plan(kFast);
   ASSERT_LT(fast.scored->time, slow.time);
   EXPECT_EQ(planned.scored->time, fast.scored->time);
-  EXPECT_EQ(planned.strategy, fast.strategy);
-  EXPECT_EQ(Evaluator(planned.graph, costs_, planned.options).evaluate(planned.strategy).time,
+  EXPECT_EQ(planned.plan.strategy, fast.plan.strategy);
+  EXPECT_EQ(Evaluator(planned.plan.graph, costs_, planned.plan.options).evaluate(planned.plan.strategy).time,
             fast.scored->time);
   EXPECT_THAT(planned.note, testing::MatchesRegex("found among the recipes of Megatron-LM, [0-9.]+ % faster "
                                                   "than what was found among all"));
@@ -67,30 +68,30 @@ TEST_F(TakeFastestOf, PutsAFasterRecipeInThePlansPlace) {
 }
 
 TEST_F(TakeFastestOf, LeavesAPlanThatIsFaster) {
-  PlannedPipeline planned = plan(kFast);
+  PlannerAnswer planned = plan(kFast);
   take_fastest_of({row(kSlow)}, request_, planned);
   EXPECT_EQ(planned.note, "");
-  EXPECT_EQ(planned.strategy, plan(kFast).strategy);
+  EXPECT_EQ(planned.plan.strategy, plan(kFast).plan.strategy);
   EXPECT_EQ(planned.recipes->rated.size(), 1U);
 }
 
 // Times under two runtimes do not compare.
 TEST_F(TakeFastestOf, LeavesAPlanOfAnotherRuntime) {
-  PlannedPipeline planned = plan(kSlow);
+  PlannerAnswer planned = plan(kSlow);
   take_fastest_of({row(kFast, "torch-compile")}, request_, planned);
   EXPECT_EQ(planned.note, "");
-  EXPECT_EQ(planned.strategy, plan(kSlow).strategy);
+  EXPECT_EQ(planned.plan.strategy, plan(kSlow).plan.strategy);
   take_fastest_of({row(kFast, "torch-compile"), row(kFast, "pipesim:interference=0.5")}, request_, planned);
-  EXPECT_EQ(planned.strategy, plan(kFast).strategy);
+  EXPECT_EQ(planned.plan.strategy, plan(kFast).plan.strategy);
 }
 
 // A row may tell of less time than the plan takes as the request rates it.
 TEST_F(TakeFastestOf, BelievesNoTimeButItsOwn) {
-  PlannedPipeline planned = plan(kFast);
+  PlannerAnswer planned = plan(kFast);
   FrameworkRow promising = row(kSlow);
   promising.best->evaluation.time = planned.scored->time / 2;
   take_fastest_of({promising}, request_, planned);
-  EXPECT_EQ(planned.strategy, plan(kFast).strategy);
+  EXPECT_EQ(planned.plan.strategy, plan(kFast).plan.strategy);
   EXPECT_EQ(planned.note, "");
 }
 
