@@ -18,10 +18,10 @@ Contest::Contest(const PlanRequest& request)
       observer_(*request.observer),
       until_(deadline_with_stop(observer_)),
       seconds_(until_.left()),
-      subject_{request.graph, request.topology(), request.options, baselines_},
+      subject_{request.graph(), request.topology(), request.options(), baselines_},
       checkpoints_(chains().checkpoint, chains().checkpoint_every, subject_),
-      candidates_(request.graph, request.topology()),
-      evaluator_(SizedModel(request), request.costs, request.options),
+      candidates_(request.graph(), request.topology()),
+      evaluator_(SizedModel(request), request.costs, request.options()),
       progress_(observer_.callback(), found_) {
   observer_.expect(request.settings.budget, std::nullopt);
   state_.seed = chains().seed;
@@ -56,8 +56,8 @@ bool Contest::ask(const std::string& name, double seconds, const Turn& plan, std
 
 void Contest::ask_baseline(const std::string& name, double seconds) {
   AutoEntry made = run(name, seconds, [&](std::string&) {
-    starts_.push_back({name, baseline_strategy(name, request_.graph, request_.costs)});
-    return Found{joint_plan(request_.graph, request_.topology(), request_.microbatches(),
+    starts_.push_back({name, baseline_strategy(name, request_.graph(), request_.costs)});
+    return Found{joint_plan(request_.graph(), request_.topology(), request_.microbatches(),
                             starts_.back().strategy, std::nullopt)};
   });
   if (made.contribution.evaluation) {
@@ -76,7 +76,7 @@ AutoEntry Contest::run(const std::string& name, double seconds, const Turn& plan
     const Deadline share = until_.within(seconds);
     std::optional<KeepTo> kept(std::in_place, share);
     Found found = plan(told.note);
-    if (found.as_asked) found.plan.set_policies(request_.options);
+    if (found.as_asked) found.plan.set_policies(request_.options());
     const Deadline scored = until_.within(std::max(share.left(), seconds / 2));
     kept.emplace(scored);
     told.evaluation = found.evaluation ? found.evaluation : evaluator_.evaluate(found.plan);
@@ -137,12 +137,12 @@ SplitSearch* Contest::splits(std::int32_t microbatches) {
   const auto known = splits_.find(microbatches);
   if (known != splits_.end()) return known->second.get();
   const OperatorGraph* graph =
-      microbatches == request_.microbatches() ? &request_.graph : evaluator_.graph(microbatches);
+      microbatches == request_.microbatches() ? &request_.graph() : evaluator_.graph(microbatches);
   if (graph == nullptr) return nullptr;
-  PlanOptions options = request_.options;
+  PlanOptions options = request_.options();
   options.microbatches = microbatches;
   auto made = std::make_unique<SplitSearch>(*graph, request_.topology(), options);
-  if (graph == &request_.graph) {
+  if (graph == &request_.graph()) {
     made->starts = starts_;
     made->baselines = baselines_;
     const auto is_late = [](const SearchStart& s) { return !s.evaluation; };

@@ -35,9 +35,9 @@ constexpr double kLatePlannersEnd = 0.85;
 PlannerTurns::PlannerTurns(Contest& contest)
     : contest_(contest),
       request_(contest.request()),
-      has_recipes_(pipesim::has_recipes(request_.graph) && !contest.chains().recomputes_stages),
-      only_recipes_(has_recipes_ &&
-                    request_.graph.operators().size() * request_.topology().num_devices() > kManyOperators) {}
+      has_recipes_(pipesim::has_recipes(request_.graph()) && !contest.chains().recomputes_stages),
+      only_recipes_(has_recipes_ && request_.graph().operators().size() * request_.topology().num_devices() >
+                                        kManyOperators) {}
 
 void PlannerTurns::ask_baselines() {
   if (only_recipes_) return;
@@ -111,8 +111,8 @@ void PlannerTurns::ask_recipe() {
   if (!contest_.chains().recipe) return;
   const Recipe& recipe = *contest_.chains().recipe;
   contest_.ask("recipe " + recipe.str(), contest_.left_until(kDataParallelEnd), [&](std::string&) {
-    const RecipeStrategy made = expand_recipe(recipe, RecipeModel(request_.graph), request_.topology());
-    return Contest::Found{joint_plan(request_.graph, request_.topology(), request_.microbatches(),
+    const RecipeStrategy made = expand_recipe(recipe, RecipeModel(request_.graph()), request_.topology());
+    return Contest::Found{joint_plan(request_.graph(), request_.topology(), request_.microbatches(),
                                      made.strategy, made.pipeline)};
   });
 }
@@ -137,7 +137,7 @@ void PlannerTurns::ask_intra() {
   contest_.ask(
       "intra", contest_.left_until(begins_with_splits() ? kIntraEndBehind : kIntraEnd), [&](std::string&) {
         const PlannerAnswer answer = propose_intra(request_);
-        return Contest::Found{joint_plan(request_.graph, request_.topology(), request_.microbatches(),
+        return Contest::Found{joint_plan(request_.graph(), request_.topology(), request_.microbatches(),
                                          answer.plan.strategy, std::nullopt),
                               answer.scored};
       });
@@ -163,20 +163,24 @@ std::vector<PlannerTurns::Ask> PlannerTurns::ask_each(const std::vector<Ask>& as
   return late;
 }
 
+// Returns what is asked for, in so many microbatches, which the model can have.
+const Problem& PlannerTurns::problem_with(std::int32_t microbatches) {
+  if (microbatches == request_.microbatches()) return request_.problem;
+  const auto [at, is_new] = problems_.try_emplace(microbatches, request_.problem);
+  if (is_new) {
+    at->second.graph = *contest_.evaluator().graph(microbatches);
+    at->second.options.microbatches = microbatches;
+  }
+  return at->second;
+}
+
 // False: it had too little time.
 bool PlannerTurns::ask_planner(const Algorithm& planner, std::int32_t microbatches, double seconds) {
-  const OperatorGraph& graph =
-      microbatches == request_.microbatches() ? request_.graph : *contest_.evaluator().graph(microbatches);
+  const Problem& problem = problem_with(microbatches);
   const auto ask_one = [&](const std::string& name, std::optional<std::int64_t> copy_microbatch) {
     return contest_.ask(name, seconds, [&](std::string&) {
-      PlanRequest sized{graph,
-                        request_.costs,
-                        request_.options,
-                        request_.with_batch,
-                        request_.takes_batch,
-                        request_.settings,
-                        request_.status};
-      sized.options.microbatches = microbatches;
+      PlanRequest sized{problem,           request_.costs, request_.with_batch, request_.takes_batch,
+                        request_.settings, request_.status};
       sized.settings.copy_microbatch = copy_microbatch;
       PlannedModel planned = planner.propose(sized).plan;
       JointPlan plan{{},

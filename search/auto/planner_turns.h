@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -48,12 +49,14 @@ class PlannerTurns {
   void ask_data_parallel();
   void ask_recipe();
   std::vector<Ask> ask_each(const std::vector<Ask>& asks, double end);
+  const Problem& problem_with(std::int32_t microbatches);
   bool ask_planner(const Algorithm& planner, std::int32_t microbatches, double seconds);
 
   Contest& contest_;
   const PlanRequest& request_;
-  bool has_recipes_;   // that may be ranked
-  bool only_recipes_;  // are asked, and a joint search from the best
+  std::map<std::int32_t, Problem> problems_;  // by microbatches, other than those that are asked for
+  bool has_recipes_;                          // that may be ranked
+  bool only_recipes_;                         // are asked, and a joint search from the best
   std::optional<RecipeRanking> ranking_;
   std::vector<Ask> late_;  // planners that had too little time
 };

@@ -22,7 +22,7 @@ class SizedModel {
   [[nodiscard]] std::optional<OperatorGraph> operator()(std::int32_t microbatches,
                                                         const SequenceDivision& sequence) const {
     const bool as_it_is = sequence == SequenceDivision{};
-    if (microbatches == request_.microbatches() && as_it_is) return request_.graph;
+    if (microbatches == request_.microbatches() && as_it_is) return request_.graph();
     if (request_.samples() % microbatches != 0) return std::nullopt;
     const std::int64_t batch = request_.samples() / microbatches;
     try {

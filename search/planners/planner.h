@@ -17,6 +17,7 @@
 #include "search/pipelines/listed_stages.h"
 #include "search/pipelines/pipelined_strategy.h"
 #include "search/planners/pipedream.h"
+#include "search/problem.h"
 #include "search/recipe_planner/recipe_ranking.h"
 #include "search/search_observer.h"
 #include "sim/base/deadline.h"
@@ -80,9 +81,8 @@ struct PlannerSettings {
 
 /// A request for plans of a model on a topology.
 struct PlanRequest {
-  const OperatorGraph& graph;  ///< its batch is a microbatch
-  const CostModel& costs;
-  PlanOptions options;  ///< of the plan; without a pipeline
+  const Problem& problem;
+  const CostModel& costs;  ///< of its topology
   /// with_batch: the model with another batch; InputError if it can't be chosen. The other function tells, at
   /// less cost, whether it can.
   std::function<OperatorGraph(std::int64_t batch)> with_batch;
@@ -96,10 +96,12 @@ struct PlanRequest {
   const Deadline* until_few = nullptr;
   PeerProcesses* peers = nullptr;  ///< that rank the same recipes, see RankingRequest
 
+  [[nodiscard]] const OperatorGraph& graph() const { return problem.graph; }
   [[nodiscard]] const Topology& topology() const { return costs.topology(); }
-  [[nodiscard]] std::int32_t microbatches() const { return options.microbatches; }
+  [[nodiscard]] const PlanOptions& options() const { return problem.options; }
+  [[nodiscard]] std::int32_t microbatches() const { return options().microbatches; }
   /// Samples of an iteration.
-  [[nodiscard]] std::int64_t samples() const { return graph.batch() * options.microbatches; }
+  [[nodiscard]] std::int64_t samples() const { return graph().batch() * microbatches(); }
 };
 
 /// The value of the planner's own cost model by which it chose.
@@ -152,7 +154,7 @@ struct PlannedModel {
 
   /// For the model of the request.
   PlannedModel(const PlanRequest& request, PipelinedStrategy made)
-      : PlannedModel(request.graph, request.options, std::move(made)) {}
+      : PlannedModel(request.graph(), request.options(), std::move(made)) {}
   /// For a model with another batch.
   PlannedModel(OperatorGraph model, PlanOptions plan, PipelinedStrategy made);
   /// Any plan.

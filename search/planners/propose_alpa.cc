@@ -41,7 +41,7 @@ PlannerAnswer answer_of(const PlanRequest& request, const AlpaPlan& plan, bool r
   for (std::size_t s = 0; s < groups.size(); ++s)
     meshes.push_back({groups[s], rows_are_known ? plan.options[plan.partition.stages[s]].config : 1});
   const Pipeline pipeline{"1f1b", stages_of_layers(plan.cluster_of, last_layers)};
-  PipelinedStrategy staged = staged_strategy(request.graph, request.topology(), pipeline, meshes);
+  PipelinedStrategy staged = staged_strategy(request.graph(), request.topology(), pipeline, meshes);
   if (!plan.splits.empty()) staged.strategy = placed(plan, pipeline, groups);
   PlannerAnswer answer{PlannedModel(request, std::move(staged))};
   answer.plan.devices = sizes;
@@ -85,7 +85,7 @@ constexpr int kMostSpares = 3;
 
 std::optional<PlannerAnswer> propose_solved(const PlanRequest& request) {
   const PlannerSettings& settings = request.settings;
-  SolvedStages stages(request.graph, request.costs, request.options, settings.layers, settings.schedule);
+  SolvedStages stages(request.graph(), request.costs, request.options(), settings.layers, settings.schedule);
   std::optional<PlannerAnswer> best;
   Bytes spare;
   for (int tried = 0; tried < kMostSpares; ++tried) {
@@ -160,34 +160,34 @@ PlannerAnswer propose_from_file(const PlanRequest& request, const StageCostsFile
     throw InputError(
         fmt::format("{}: /D: found {} devices, the topology has {}", file.name, problem.devices, devices));
   require_submeshes(file.costs, request.topology(), file.name);
-  const LayerGraph layers = layers_of(request.graph, request.costs, DeviceId(0));
+  const LayerGraph layers = layers_of(request.graph(), request.costs, DeviceId(0));
   if (static_cast<std::size_t>(problem.layers) > layers.size())
     throw InputError(fmt::format("{}: /L: found {} layers, the model has {} operators", file.name,
                                  problem.layers, layers.size()));
-  PlanOptions options = request.options;
+  Problem sized = request.problem;
   std::optional<std::int64_t> batch;
   if (file.sets_microbatches) {
-    const std::int64_t all = request.graph.batch();
+    const std::int64_t all = request.graph().batch();
     if (file.divides_batch && all % problem.microbatches != 0)
       throw UsageError(fmt::format("search: --batch {} is no multiple of the {} microbatches of {}", all,
                                    problem.microbatches, file.name));
     if (file.divides_batch) batch = all / problem.microbatches;
-    options.microbatches = static_cast<std::int32_t>(problem.microbatches);
+    sized.options.microbatches = static_cast<std::int32_t>(problem.microbatches);
   }
-  if (options.microbatches > kMostMicrobatches)
+  if (sized.options.microbatches > kMostMicrobatches)
     throw UsageError(
-        fmt::format("{} microbatches, allowed: up to {}", options.microbatches, kMostMicrobatches));
-  const OperatorGraph graph = batch ? request.with_batch(*batch) : request.graph;
-  problem.microbatches = options.microbatches;
+        fmt::format("{} microbatches, allowed: up to {}", sized.options.microbatches, kMostMicrobatches));
+  if (batch) sized.graph = request.with_batch(*batch);
+  problem.microbatches = sized.options.microbatches;
   const std::string& schedule = request.settings.schedule;
   std::vector<std::int32_t> cluster_of = cluster_layers(layers, problem.layers);
-  keep_together(problem, cluster_of, inseparable_layers(graph, layers, schedule));
+  keep_together(problem, cluster_of, inseparable_layers(sized.graph, layers, schedule));
   StagePartition partition = partition_of(problem, file.name, schedule);
-  const PlanRequest sized{
-      graph,          request.costs,   options, request.with_batch, request.takes_batch, request.settings,
+  const PlanRequest asked{
+      sized,          request.costs,   request.with_batch, request.takes_batch, request.settings,
       request.status, request.observer};
   PlannerAnswer answer = answer_of(
-      sized, {std::move(partition), std::move(problem.options), std::move(cluster_of), {}, false}, false);
+      asked, {std::move(partition), std::move(problem.options), std::move(cluster_of), {}, false}, false);
   answer.plan.batch = batch;
   answer.note = "the file does not tell how stages are split: data parallelism was taken";
   return answer;
@@ -214,7 +214,7 @@ PlannerAnswer propose_alpa(const PlanRequest& request) {
   const PlannerSettings& settings = request.settings;
   if (settings.stage_costs) return propose_from_file(request, *settings.stage_costs);
   const auto rows = alpa(
-      request.graph, request.costs, request.options, settings.layers,
+      request.graph(), request.costs, request.options(), settings.layers,
       [&](std::int64_t devices) { request.status(fmt::format("simulated on {} devices", devices)); },
       settings.schedule);
   std::optional<PlannerAnswer> best;

@@ -35,17 +35,17 @@ constexpr double kSlowest = 1.5;
 constexpr std::size_t kMostSimulated = 24, kMostTried = 12;  // plans; those that all schedules are tried for
 
 DappleProblem problem_of(const PlanRequest& request, const LayerGraph& layers) {
-  DappleProblem problem{&layers, request.graph.batch(), {}, 1, 1};
+  DappleProblem problem{&layers, request.graph().batch(), {}, 1, 1};
   for (std::size_t d = 0; d < request.topology().num_devices(); ++d)
     problem.server_of.push_back(request.topology().device(DeviceId(d)).node);
   problem.batch = request.samples();
   const auto devices = static_cast<std::int64_t>(request.topology().num_devices());
   problem.microbatch = request.settings.copy_microbatch.value_or(
-      largest_divisor(problem.batch, std::max<std::int64_t>(1, request.graph.batch() / devices)));
+      largest_divisor(problem.batch, std::max<std::int64_t>(1, request.graph().batch() / devices)));
   if (problem.batch % problem.microbatch != 0)
     throw UsageError(fmt::format("search: a batch of {} does not divide into microbatches of {}",
                                  problem.batch, problem.microbatch));
-  problem.traffic = sharding_traffic(request.graph, request.options);
+  problem.traffic = sharding_traffic(request.graph(), request.options());
   return problem;
 }
 
@@ -109,7 +109,7 @@ Copies copies_of(const PlanRequest& request, const LayeredModel& layers, std::in
   const DappleProblem& problem = layers.problem;
   const std::int64_t microbatches = problem.microbatches(copies);
   if (microbatches > kMostMicrobatches) refuse_microbatches(microbatches);
-  Copies made{request.with_batch(problem.microbatch * copies), request.options, layers.layer_of};
+  Copies made{request.with_batch(problem.microbatch * copies), request.options(), layers.layer_of};
   made.options.microbatches = static_cast<std::int32_t>(microbatches);
   return made;
 }
@@ -175,7 +175,7 @@ PlannerAnswer propose_stages(const PlanRequest& request, const LayeredModel& lay
   std::vector<double> seconds;
   std::vector<std::int32_t> layers_until;  // by operator: up to and with it
   std::int32_t next = 0;
-  for (const Operator& op : request.graph.operators()) {
+  for (const Operator& op : request.graph().operators()) {
     const bool is_layer =
         next < static_cast<std::int32_t>(problem.layers->size()) && (*problem.layers)[next].name == op.name;
     seconds.push_back(is_layer ? ((*problem.layers)[next].forward + (*problem.layers)[next].backward).value
@@ -185,12 +185,12 @@ PlannerAnswer propose_stages(const PlanRequest& request, const LayeredModel& lay
   }
   DapplePlan plan;
   std::int32_t first = 0;
-  for (const std::int32_t last : last_operators(request.graph, seconds, stages)) {
+  for (const std::int32_t last : last_operators(request.graph(), seconds, stages)) {
     const std::int32_t end = layers_until[static_cast<std::size_t>(last)];
     if (end == first)
       throw InputError(
           fmt::format("dapple: stage {} holds nothing but inputs, which get no stage; it ends with \"{}\"",
-                      plan.stages.size(), request.graph.operators()[static_cast<std::size_t>(last)].name));
+                      plan.stages.size(), request.graph().operators()[static_cast<std::size_t>(last)].name));
     plan.stages.push_back({first, end - 1, groups[plan.stages.size()]});
     first = end;
   }
@@ -371,9 +371,9 @@ void add_sentence(std::string& note, const std::string& sentence) {
 }  // namespace
 
 PlannerAnswer propose_dapple(const PlanRequest& request) {
-  LayerGraph graph = without_inputs(layers_of(request.graph, request.costs, DeviceId(0)));
+  LayerGraph graph = without_inputs(layers_of(request.graph(), request.costs, DeviceId(0)));
   if (graph.size() == 0)
-    throw InputError(fmt::format("dapple: model \"{}\" has no layers but inputs", request.graph.name()));
+    throw InputError(fmt::format("dapple: model \"{}\" has no layers but inputs", request.graph().name()));
   std::vector<std::int32_t> cluster_of(graph.size());
   std::iota(cluster_of.begin(), cluster_of.end(), 0);
   std::string note;
@@ -385,7 +385,7 @@ PlannerAnswer propose_dapple(const PlanRequest& request) {
     cluster_of = cluster_layers(graph, most_layers);
     note = fmt::format("{} operators in {} clusters were planned for", graph.size(), most_layers);
   }
-  LayeredModel layers{{}, of_operators(request.graph, graph, cluster_of)};
+  LayeredModel layers{{}, of_operators(request.graph(), graph, cluster_of)};
   if (!note.empty()) graph = clustered(graph, cluster_of);
   layers.problem = problem_of(request, graph);
   const std::vector<std::int64_t> copies = possible_copies(request, layers.problem, note);

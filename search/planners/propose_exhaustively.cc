@@ -42,8 +42,8 @@ class WatchedTrials {
                              (budget_.proposals == 0 || now.proposals < budget_.proposals);
       return watching(now) && in_budget;
     };
-    PipelineOptimum best = best_pipeline(request_.graph, request_.costs, request_.options, space, placements,
-                                         LeaveOut::ByBounds, go_on);
+    PipelineOptimum best = best_pipeline(request_.graph(), request_.costs, request_.options(), space,
+                                         placements, LeaveOut::ByBounds, go_on);
     record_.seconds = seconds();
     record_.proposals = best.simulated;
     SearchOutcome told;
@@ -111,8 +111,8 @@ PlannerAnswer propose_exhaustively(const PlanRequest& request) {
   if (devices > kMostDevices)
     throw InputError(
         fmt::format("exhaustive: found {} devices, allowed: up to {} for pipelines", devices, kMostDevices));
-  const LayerGraph operators = layers_of(request.graph, request.costs, DeviceId(0));
-  const auto together = inseparable_layers(request.graph, operators, settings.schedule);
+  const LayerGraph operators = layers_of(request.graph(), request.costs, DeviceId(0));
+  const auto together = inseparable_layers(request.graph(), operators, settings.schedule);
   PipelineSpace space{cluster_layers(operators, settings.layers, together), settings.schedules, 0};
   const std::int32_t layers = *std::ranges::max_element(space.layer_of) + 1;
   if (settings.stages > 0) {

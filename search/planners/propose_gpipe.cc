@@ -22,7 +22,7 @@ PipelineDemand best_demand(const PlanRequest& request, PlannerTrials& told) {
   std::size_t tried = 0;
   std::string refusal;  // of the least that is a pipeline, or of data parallelism
   const std::vector<PipelineTrial> trials = try_pipelines(
-      request.graph, request.costs, request.options, request.settings.schedules,
+      request.graph(), request.costs, request.options(), request.settings.schedules,
       [&](const PipelineTrial& t) {
         ++tried;
         request.status(fmt::format("{} pipelines, {} stages", tried, t.demand.stages));
@@ -58,7 +58,7 @@ PlannerAnswer propose_gpipe(const PlanRequest& request) {
   const PipelineDemand demand = settings.stages > 0
                                     ? PipelineDemand{settings.stages, settings.chunks, settings.schedule}
                                     : best_demand(request, trials);
-  PlannerAnswer answer{PlannedModel(request, gpipe_strategy(request.graph, request.costs, demand))};
+  PlannerAnswer answer{PlannedModel(request, gpipe_strategy(request.graph(), request.costs, demand))};
   answer.trials = std::move(trials);
   answer.plan.devices = shares(request.topology(), demand);
   return answer;

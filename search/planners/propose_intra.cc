@@ -33,7 +33,7 @@ std::string certificate_of(const IntraSolution& solution, std::int32_t microbatc
 
 PlannerAnswer propose_intra(const PlanRequest& request) {
   request.status("pricing splits");
-  IntraCosts costs(request.graph, request.costs, request.options, request.settings.mesh);
+  IntraCosts costs(request.graph(), request.costs, request.options(), request.settings.mesh);
   PlannedSolving how;
   how.settings.threads = static_cast<std::size_t>(std::max(1, request.settings.threads));
   how.settings.rounds = kRoundsToProve;
@@ -52,7 +52,7 @@ PlannerAnswer propose_intra(const PlanRequest& request) {
       continue;
     }
     request.status("");
-    PlannerAnswer answer{PlannedModel(request.graph, request.options, std::move(strategy))};
+    PlannerAnswer answer{PlannedModel(request.graph(), request.options(), std::move(strategy))};
     const double least = IntraCosts::seconds_of(solution.cost) * request.microbatches();
     answer.objective = {"s", least, pretty(Seconds(least)) + " an iteration"};
     answer.note = certificate_of(solution, request.microbatches(), limit < costs.usable());

@@ -24,12 +24,12 @@ std::vector<std::int32_t> stages_of_operators(const OperatorGraph& graph, const 
 }  // namespace
 
 PlannerAnswer propose_pipedream(const PlanRequest& request) {
-  const OperatorGraph& graph = request.graph;
+  const OperatorGraph& graph = request.graph();
   const LayerGraph layers = without_inputs(layers_of(graph, request.costs, DeviceId(0)));
   if (layers.size() == 0)
     throw InputError(fmt::format("pipedream: model \"{}\" has no layers but inputs", graph.name()));
   const auto together = inseparable_layers(graph, layers, request.settings.schedule);
-  const ShardingTraffic traffic = sharding_traffic(graph, request.options);
+  const ShardingTraffic traffic = sharding_traffic(graph, request.options());
   PipeDreamOptions options = request.settings.pipedream;
   options.synchronised = traffic.each + traffic.once;
   options.divides_weights = traffic.divides_weights;

@@ -18,7 +18,7 @@ namespace {
 RankingRequest ranking_request_of(const PlanRequest& request, const RecipeModel& model) {
   return {model,
           request.costs,
-          request.options,
+          request.options(),
           request.samples(),
           request.settings.recipes,
           request.with_shape,
@@ -136,11 +136,11 @@ PlannerAnswer propose_recipes(const PlanRequest& request) {
 }
 
 PlannedModel plan_of_recipe(const PlanRequest& request, const Recipe& recipe) {
-  const RecipeModel model(request.graph);
+  const RecipeModel model(request.graph());
   const ModelShape shape = ranking_request_of(request, model).shape_of(recipe);
   OperatorGraph graph = request.with_shape(shape);
   RecipeStrategy made = expand_recipe(recipe, RecipeModel(graph), request.topology());
-  PlanOptions options = request.options;
+  PlanOptions options = request.options();
   options.microbatches = static_cast<std::int32_t>(request.samples() / shape.batch);
   made.apply_to(options);
   PlannedModel planned(std::move(graph), std::move(options), std::move(made.strategy));
@@ -152,7 +152,7 @@ PlannedModel plan_of_recipe(const PlanRequest& request, const Recipe& recipe) {
 }
 
 PlannerAnswer propose_recipes(const PlanRequest& request, const ProgressCallback& progress) {
-  const RecipeModel model(request.graph);
+  const RecipeModel model(request.graph());
   const RecipeFilter& filter = request.settings.recipes;
   RecipeRanking ranking = rank_in_sight(request, ranking_request_of(request, model), progress);
   if (ranking.recipes == 0 && ranking.proven())

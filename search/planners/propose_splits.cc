@@ -39,7 +39,7 @@ class SplitsRequest {
     {
       const Deadline until = part(kForBaselines);
       const KeepTo keep(until);
-      Evaluator evaluator(request.graph, request.costs, request.options);
+      Evaluator evaluator(request.graph(), request.costs, request.options());
       baselines = score_baselines(evaluator);
       if (request.settings.chains.recipe)
         baselines.push_back(scored(*request.settings.chains.recipe, evaluator));
@@ -55,7 +55,7 @@ class SplitsRequest {
     const Deadline until = part(kForLowerBound);
     const KeepTo keep(until);
     try {
-      return lower_bound(request.graph, request.costs, request.options);
+      return lower_bound(request.graph(), request.costs, request.options());
     } catch (const OutOfTime&) {
       return std::nullopt;
     }
@@ -77,7 +77,7 @@ class SplitsRequest {
   }
 
   [[nodiscard]] Baseline scored(const Recipe& recipe, Evaluator& evaluator) const {
-    Strategy strategy = expand_recipe(recipe, RecipeModel(request.graph), request.topology()).strategy;
+    Strategy strategy = expand_recipe(recipe, RecipeModel(request.graph()), request.topology()).strategy;
     const Evaluated found = evaluator.evaluate(strategy, {.peaks = true});
     return {recipe.str(), Scored<Strategy>{std::move(strategy), *found.cost},
             memory_shortage(found.peaks, request.topology()).value_or("")};
@@ -139,7 +139,7 @@ void require_all_scored(const std::vector<Baseline>& baselines, const std::strin
   const MemoryMargin& margin = request.topology().memory_margin();
   const std::string text =
       fmt::format("no plan for model \"{}\" that fits the memory of topology \"{}\"{} was found{}{}",
-                  request.graph.name(), request.topology().name(),
+                  request.graph().name(), request.topology().name(),
                   margin.is_none() ? "" : fmt::format(" with a margin of {}", margin.str()), nearest, time);
   if (interrupted) throw Interrupted(text);
   throw NothingFits(text, *b);
@@ -148,7 +148,7 @@ void require_all_scored(const std::vector<Baseline>& baselines, const std::strin
 PlannerAnswer answer_of(SplitsRequest splits, SearchOutcome outcome) {
   if (!outcome.best) refuse(splits);
   const PlanRequest& request = splits.request;
-  PlannerAnswer answer{PlannedModel(request.graph, request.options, std::move(outcome.best->plan))};
+  PlannerAnswer answer{PlannedModel(request.graph(), request.options(), std::move(outcome.best->plan))};
   answer.scored = outcome.best->evaluation;
   answer.found_by = outcome.found_by;
   answer.proven = outcome.proven;
@@ -167,7 +167,7 @@ PlannerAnswer propose_splits(const PlanRequest& request, const SearchSplits& sea
   SplitsRequest splits(request);
   try {
     const KeepTo keep_all(splits.whole);
-    const CandidateSet candidates(request.graph, request.topology());
+    const CandidateSet candidates(request.graph(), request.topology());
     splits.score();
     const std::optional<Nanoseconds> bound = splits.bound();
     const std::vector<SearchStart> starts =
@@ -206,7 +206,7 @@ PlannerAnswer propose_mcmc(const PlanRequest& request) {
     options.budget = budget;
     SearchCheckpoints checkpoints(
         chains.checkpoint, chains.checkpoint_every,
-        {request.graph, request.topology(), request.options, splits.baselines, chains.flexflow_moves});
+        {request.graph(), request.topology(), request.options(), splits.baselines, chains.flexflow_moves});
     if (const std::string& file = chains.resume; !file.empty()) {
       require_all_scored(splits.baselines, file);
       options.resume = checkpoints.load(file, candidates, starts);
@@ -218,7 +218,7 @@ PlannerAnswer propose_mcmc(const PlanRequest& request) {
       options.chains = static_cast<int>(state.chains.size());
     }
     options.keep = checkpoints.keeper();
-    return mcmc(request.graph, request.costs, request.options, candidates, starts, options,
+    return mcmc(request.graph(), request.costs, request.options(), candidates, starts, options,
                 splits.observer.callback());
   };
   PlannerAnswer answer = propose_splits(request, search);
@@ -229,7 +229,7 @@ PlannerAnswer propose_mcmc(const PlanRequest& request) {
 PlannerAnswer propose_all_splits(const PlanRequest& request) {
   return propose_splits(request, [&](const SplitsRequest& splits, const CandidateSet& candidates,
                                      const std::vector<SearchStart>& starts, const SearchBudget& budget) {
-    return exhaustive(request.graph, request.costs, request.options, candidates, starts, budget,
+    return exhaustive(request.graph(), request.costs, request.options(), candidates, starts, budget,
                       splits.observer.callback());
   });
 }

@@ -17,23 +17,21 @@ using testing::Ge;
 
 struct StagesCase {
   StagesCase(const char* model, Topology t, std::int32_t microbatches)
-      : graph(make_zoo_model(model)), topology(std::move(t)), costs(topology) {
-    options.microbatches = microbatches;
-    options.optimizer = Optimizer::Adam;
+      : problem{model, make_zoo_model(model), "", std::move(t)}, costs(problem.topology) {
+    problem.options.microbatches = microbatches;
+    problem.options.optimizer = Optimizer::Adam;
     settings.schedules = {"1f1b"};
     settings.layers = 4;
   }
   [[nodiscard]] PlanRequest request() const {
-    return {graph, costs, options, {}, {}, settings, [](std::string_view) {}};
+    return {problem, costs, {}, {}, settings, [](std::string_view) {}};
   }
   [[nodiscard]] Evaluation score(const PlannedModel& planned) const {
     return Evaluator(planned.graph, costs, planned.options).evaluate(planned.strategy);
   }
 
-  OperatorGraph graph;
-  Topology topology;
+  Problem problem;
   CostModel costs;
-  PlanOptions options;
   PlannerSettings settings;
 };
 
@@ -43,15 +41,15 @@ double least_of_all(const StagesCase& c, const StageClusters& clusters, const St
                     std::int64_t successors) {
   StageMesh mesh;
   for (std::int64_t d = 0; d < option.devices; ++d) mesh.devices.emplace_back(static_cast<std::size_t>(d));
-  const Pipeline one_stage{"1f1b", std::vector<std::int32_t>(c.graph.operators().size(), 0)};
-  IntraCosts costs(c.graph, c.costs, c.options, mesh.devices,
-                   {staged_strategy(c.graph, c.topology, one_stage, {mesh}).strategy}, 100);
+  const Pipeline one_stage{"1f1b", std::vector<std::int32_t>(c.problem.graph.operators().size(), 0)};
+  IntraCosts costs(c.problem.graph, c.costs, c.problem.options, mesh.devices,
+                   {staged_strategy(c.problem.graph, c.problem.topology, one_stage, {mesh}).strategy}, 100);
   costs.plan_all();
   std::vector<bool> inside;
   for (const std::int32_t cluster : clusters.cluster_of())
     inside.push_back(option.first <= cluster && cluster <= option.last);
   const AdditiveCounts part = costs.counts_of(inside);
-  const Bytes usable = c.topology.usable_memory(
+  const Bytes usable = c.problem.topology.usable_memory(
       DeviceId(0), clusters.communicators(option.devices, std::min<std::int64_t>(2, option.devices)));
   return IntraCosts::seconds_of(least_cost(costs.problem(part, successors + 1, usable)).value());
 }
@@ -62,8 +60,8 @@ TEST(SolvedStages, AreTheBestSplitsOfTheirOperators) {
   int looked_at = 0;
   for (const std::int64_t memory : {std::int64_t{0}, std::int64_t{1'000'000}}) {
     const StagesCase c(kMlp, with_device_memory("levels:4@10GB/s@5us", memory), 4);
-    SolvedStages stages(c.graph, c.costs, c.options, kClusters, "1f1b");
-    const StageClusters clusters(c.graph, c.costs, kClusters, "1f1b");
+    SolvedStages stages(c.problem.graph, c.costs, c.problem.options, kClusters, "1f1b");
+    const StageClusters clusters(c.problem.graph, c.costs, kClusters, "1f1b");
     const std::vector<AlpaPlan> plans = stages.plans(Bytes(0), {});
     ASSERT_FALSE(plans.empty());
     for (const StageOption& option : plans.front().options) {
@@ -93,13 +91,13 @@ TEST(SolvedStages, AreFasterThanRows) {
     SCOPED_TRACE(m.name);
     const StagesCase c(m.name, with_device_memory(m.topology, 0), 4);
     const PlannedModel planned = propose_alpa(c.request()).plan;
-    EXPECT_FALSE(illegal(planned.graph, planned.strategy, planned.options, c.topology));
+    EXPECT_FALSE(illegal(planned.graph, planned.strategy, planned.options, c.problem.topology));
     const Evaluation found = c.score(planned);
     EXPECT_TRUE(found.feasible());
     std::optional<Nanoseconds> rows;
-    for (const AlpaPlan& plan : alpa(c.graph, c.costs, c.options, c.settings.layers, {})) {
+    for (const AlpaPlan& plan : alpa(c.problem.graph, c.costs, c.problem.options, c.settings.layers, {})) {
       const Evaluation of_rows =
-          c.score(PlannedModel(c.request(), placed_rows(c.graph, c.topology, plan, "1f1b")));
+          c.score(PlannedModel(c.request(), placed_rows(c.problem.graph, c.problem.topology, plan, "1f1b")));
       rows = std::min(rows.value_or(of_rows.time), of_rows.time);
     }
     ASSERT_TRUE(rows);

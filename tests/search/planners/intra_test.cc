@@ -21,27 +21,25 @@ using testing::Le;
 
 struct IntraCase {
   IntraCase(const char* model, Topology t, std::int32_t microbatches = 1)
-      : graph(make_zoo_model(model)), topology(std::move(t)), costs(topology) {
-    options.microbatches = microbatches;
-    options.optimizer = Optimizer::Adam;
+      : problem{model, make_zoo_model(model), "", std::move(t)}, costs(problem.topology) {
+    problem.options.microbatches = microbatches;
+    problem.options.optimizer = Optimizer::Adam;
   }
   [[nodiscard]] PlannerAnswer plan() const {
-    return propose_intra({graph, costs, options, {}, {}, settings, [](std::string_view) {}});
+    return propose_intra({problem, costs, {}, {}, settings, [](std::string_view) {}});
   }
 
-  OperatorGraph graph;
-  Topology topology;
+  Problem problem;
   CostModel costs;
-  PlanOptions options;
   PlannerSettings settings;
 };
 
 // All choices of a small model: the least sum of those that fit, with everything planned.
 double least_sum_of_all(const IntraCase& c) {
-  IntraCosts costs(c.graph, c.costs, c.options, c.settings.mesh);
+  IntraCosts costs(c.problem.graph, c.costs, c.problem.options, c.settings.mesh);
   costs.plan_all();
   const WideCost least = least_cost(costs.problem(costs.all(), 1, costs.usable())).value();
-  return IntraCosts::seconds_of(least) * c.options.microbatches;
+  return IntraCosts::seconds_of(least) * c.problem.options.microbatches;
 }
 
 constexpr const char* kMlp = "mlp:batch=64,layers=1,features=256,hidden=256,classes=16";
@@ -54,8 +52,10 @@ TEST(Intra, FindsTheLeastSumOfAllChoices) {
     ASSERT_TRUE(planned.objective);
     EXPECT_NEAR(planned.objective->value, least_sum_of_all(c), 1e-9 * planned.objective->value);
     EXPECT_THAT(planned.note, HasSubstr("proven to be the least of all choices"));
-    EXPECT_FALSE(illegal(planned.plan.graph, planned.plan.strategy, planned.plan.options, c.topology));
-    EXPECT_EQ(Evaluator(c.graph, c.costs, c.options).evaluate(planned.plan.strategy), planned.scored);
+    EXPECT_FALSE(
+        illegal(planned.plan.graph, planned.plan.strategy, planned.plan.options, c.problem.topology));
+    EXPECT_EQ(Evaluator(c.problem.graph, c.costs, c.problem.options).evaluate(planned.plan.strategy),
+              planned.scored);
   }
 }
 
@@ -85,8 +85,8 @@ TEST(Intra, KeepsToAMesh) {
 TEST(Intra, SumsTellTheMemoryOfAnySplits) {
   IntraCase c("gpt:batch=16,layers=4,hidden=128,heads=8,vocab=256,sequence=64",
               with_device_memory(kNetwork, 0));
-  c.options.state_sharding = parse_state_sharding("zero1");
-  IntraCosts costs(c.graph, c.costs, c.options, {2, 2});
+  c.problem.options.state_sharding = parse_state_sharding("zero1");
+  IntraCosts costs(c.problem.graph, c.costs, c.problem.options, {2, 2});
   costs.plan_all();
   const PairUsages problem = costs.problem(costs.all(), 1, costs.usable());
   for_each_seed(100, [&](Rng& rng) {
@@ -112,7 +112,7 @@ TEST(Intra, KeepsWithinMemory) {
   constexpr const char* kWide = "mlp:batch=64,layers=2,features=1024,hidden=2048,classes=16";
   const IntraCase roomy(kWide, with_device_memory(kNetwork, 0));
   const PlannerAnswer free = roomy.plan();
-  Evaluator evaluator(roomy.graph, roomy.costs, roomy.options);
+  Evaluator evaluator(roomy.problem.graph, roomy.costs, roomy.problem.options);
   const Evaluated found = evaluator.evaluate(free.plan.strategy, {.peaks = true});
   const std::int64_t needs = std::ranges::max(found.peaks, {}, &DeviceMemory::peak).peak.value;
   const IntraCase tight(kWide, with_device_memory(kNetwork, needs * 7 / 10));

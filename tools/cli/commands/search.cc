@@ -122,7 +122,7 @@ void explain(const SearchFindings& found, Evaluator& evaluator, const std::optio
 // Returns the plan as a file has it. The text of its model says what the planner chose of it.
 Plan plan_of(const SearchRun& run, const PlannerAnswer& answer) {
   const PlannedModel& planned = answer.plan;
-  const std::string text = with_token_groups(with_zigzag(run.model.model, run.graph, planned.sequence.parts),
+  const std::string text = with_token_groups(with_zigzag(run.model, run.graph, planned.sequence.parts),
                                              planned.sequence.token_groups);
   Plan made{planned.batch ? with_batch(text, *planned.batch) : text,
             run.topology_text,
@@ -197,7 +197,8 @@ std::string hints_in_time(const SearchRun& run, const CostModel& costs, const Ba
   const KeepTo keep(until);
   try {
     Evaluator evaluator(run.graph, costs, run.options);
-    return hints_text(hints_to_fit(evaluator, nearest, run.model, &run.algorithm));
+    return hints_text(
+        hints_to_fit(evaluator, nearest, {run.model, run.options.microbatches}, &run.algorithm));
   } catch (const OutOfTime&) {
     return "";
   }

@@ -58,7 +58,7 @@ Problem problem_of(const Arguments& a, const Algorithm& algorithm, std::optional
   const bool of_recipes = by_recipes || (start && !makes_stages);
   Runtime runtime = of_recipes ? runtime_of_recipes(a, topology) : runtime_of(a);
   if (start) runtime = with_policies(std::move(runtime), *start);
-  return {std::move(model),
+  return {std::move(model.model),
           std::move(graph),
           topology_text,
           std::move(topology),

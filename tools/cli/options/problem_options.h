@@ -3,8 +3,8 @@
 #include <optional>
 
 #include "search/auto/algorithms.h"
+#include "search/problem.h"
 #include "search/recipes/recipe.h"
-#include "tools/analysis/inputs/problem.h"
 #include "tools/cli/base/arguments.h"
 
 namespace pipesim {

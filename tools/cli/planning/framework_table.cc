@@ -30,7 +30,7 @@ double change(Nanoseconds best, Nanoseconds time) {
 OpenRun open_run(const SearchRun& run, const Framework& framework) {
   const auto conditions = run.settings.recipes.conditions();
   return run_of_framework(framework, framework.versions().back(),
-                          {.model = run.model.model,
+                          {.model = run.model,
                            .topology = run.topology,
                            .runtime = run.runtime,
                            .options = run.options,
@@ -100,7 +100,7 @@ void improve(FrameworkRow& row, const SearchRun& run) {
 bool compares_frameworks(const SearchRun& run) {
   if (run.framework != nullptr || !run.by_recipes) return false;
   try {
-    (void)decoder_sizes(run.model.model);
+    (void)decoder_sizes(run.model);
     (void)hosts_of(run.topology);
   } catch (const InputError&) {
     return false;

@@ -47,10 +47,10 @@ void choose_recipes(const Arguments& a, SearchRun& run) {
   const std::int64_t samples = samples_per_iteration(run.graph, run.options);
   std::optional<FrameworkPlan> question;
   if (run.framework != nullptr)
-    question = framework_question(*run.framework, framework_version_of(a), run.model.model, samples,
-                                  run.options, run.topology);
+    question = framework_question(*run.framework, framework_version_of(a), run.model, samples, run.options,
+                                  run.topology);
   RecipeFilter& recipes = run.settings.recipes;
-  recipes = recipe_filter_of(run.framework, question, run.model.model, planner_conditions_of(a), run.runtime);
+  recipes = recipe_filter_of(run.framework, question, run.model, planner_conditions_of(a), run.runtime);
   run.settings.recipes_are_asked = a.given("only") || a.given("not");
   if (!run.runtime_is_asked) run.runtime = with_overlap_of(std::move(run.runtime), recipes);
   require_room_for_recipes(run.graph, run.topology, run.options, recipes);
@@ -121,20 +121,23 @@ Runtime runtime_of_plan(const SearchRun& run, const Recipe* recipe) {
 }
 
 PlanRequest request_of(const SearchRun& run, const CostModel& costs) {
-  PlanRequest request{run.graph, costs, run.options, {}, {}, run.settings, {}};
-  request.with_batch = [&](std::int64_t batch) { return open_model(with_batch(run.model.model, batch)); };
-  request.with_shape = [&](const ModelShape& shape) {
-    return open_model(with_shape(run.model.model, run.graph, shape));
-  };
-  request.takes_batch = [&](std::int64_t batch) {
+  const auto takes_batch = [&run](std::int64_t batch) {
     try {
-      (void)with_batch(run.model.model, batch);
+      (void)with_batch(run.model, batch);
     } catch (const InputError&) {
       return false;
     }
     return true;
   };
-  return request;
+  return {
+      .problem = run,
+      .costs = costs,
+      .with_batch = [&run](std::int64_t batch) { return open_model(with_batch(run.model, batch)); },
+      .takes_batch = takes_batch,
+      .settings = run.settings,
+      .status = {},
+      .with_shape =
+          [&run](const ModelShape& shape) { return open_model(with_shape(run.model, run.graph, shape)); }};
 }
 
 }  // namespace pipesim

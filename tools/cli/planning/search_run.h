@@ -3,7 +3,7 @@
 #include <string>
 
 #include "search/auto/algorithms.h"
-#include "tools/analysis/inputs/problem.h"
+#include "search/problem.h"
 #include "tools/cli/base/arguments.h"
 #include "tools/cli/options/planner_options.h"
 #include "tools/interop/framework/framework.h"

@@ -135,7 +135,7 @@ Subject PointRunner::planned(const Arguments& point) const {
     throw InputError(*reason);
   if (request_.noise && answer.recipes) choose_by_noise(run, costs, answer);
   Plan made;
-  made.model = run.model.model;
+  made.model = run.model;
   made.topology = run.topology_text;
   made.options = found.options;
   made.found_by = run.algorithm.name;
@@ -158,9 +158,8 @@ void PointRunner::choose_by_noise(const SearchRun& run, const CostModel& costs, 
     if (!rated.evaluation.feasible() || tried++ == RecipeRanking::kTold) break;
     Recipe recipe = rated.recipe;
     const std::int64_t samples = run.graph.batch() * run.options.microbatches;
-    const ModelRun sized =
-        run_of_recipe(run.model.model, static_cast<std::int64_t>(run.topology.num_devices()),
-                      {.batch = samples, .microbatch = {}, .microbatches = {}}, recipe);
+    const ModelRun sized = run_of_recipe(run.model, static_cast<std::int64_t>(run.topology.num_devices()),
+                                         {.batch = samples, .microbatch = {}, .microbatches = {}}, recipe);
     const std::int64_t groups =
         recipe.shape(run.settings.recipes.rules().local_dispatch).sequence.token_groups;
     OperatorGraph graph = open_model(with_token_groups(sized.model, groups));

@@ -14,8 +14,7 @@ constexpr const char* kLlama = "llama:sequence=128,layers=4,hidden=256,heads=8,k
 // A plan of one recipe, which is all that was ranked, and rows of frameworks with another.
 class TakeFastestOf : public testing::Test {
  protected:
-  TakeFastestOf()
-      : graph_(make_zoo_model(std::string(kLlama) + ",batch=16")), topology_(make_topology("dgx-h100:1")) {
+  TakeFastestOf() {
     request_.with_shape = [](const ModelShape& shape) {
       return make_zoo_model(std::string(kLlama) + ",batch=" + std::to_string(shape.batch));
     };
@@ -35,10 +34,9 @@ class TakeFastestOf : public testing::Test {
             "proven", runtime, 2};
   }
 
-  OperatorGraph graph_;
-  Topology topology_;
-  CostModel costs_{topology_};
-  PlanRequest request_{graph_, costs_, {}, {}, {}, {}, {}};
+  Problem problem_{"", make_zoo_model(std::string(kLlama) + ",batch=16"), "", make_topology("dgx-h100:1")};
+  CostModel costs_{problem_.topology};
+  PlanRequest request_{problem_, costs_, {}, {}, {}, {}};
 };
 
 constexpr const char* kFast = "dp8,mbs2";
