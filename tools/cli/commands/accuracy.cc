@@ -11,6 +11,7 @@
 #include "tools/analysis/inputs/calibration_use.h"
 #include "tools/cli/base/command.h"
 #include "tools/cli/base/status_line.h"
+#include "tools/cli/options/model_options.h"
 #include "tools/cli/options/shared_options.h"
 #include "tools/render/accuracy/errors_report_text.h"
 

@@ -6,6 +6,8 @@
 #include "tools/cli/calibrating/calibrate_runs.h"
 #include "tools/cli/calibrating/calibrate_trace.h"
 #include "tools/cli/commands/execution_commands.h"
+#include "tools/cli/options/model_options.h"
+#include "tools/cli/options/plan_options.h"
 #include "tools/cli/options/run_options.h"
 #include "tools/cli/options/shared_options.h"
 

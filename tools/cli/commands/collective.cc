@@ -9,6 +9,7 @@
 #include "tools/analysis/inputs/collective_run.h"
 #include "tools/analysis/inputs/model_and_topology.h"
 #include "tools/cli/base/command.h"
+#include "tools/cli/options/model_options.h"
 #include "tools/cli/options/shared_options.h"
 #include "tools/render/accuracy/collective_report_text.h"
 

@@ -18,6 +18,8 @@
 #include "tools/cli/base/command.h"
 #include "tools/cli/commands/execution_commands.h"
 #include "tools/cli/options/framework_options.h"
+#include "tools/cli/options/model_options.h"
+#include "tools/cli/options/plan_options.h"
 #include "tools/cli/options/run_options.h"
 #include "tools/cli/options/shared_options.h"
 #include "tools/cli/searching/hints.h"

@@ -20,6 +20,7 @@
 #include "tools/base/figures.h"
 #include "tools/cli/base/command.h"
 #include "tools/cli/options/framework_options.h"
+#include "tools/cli/options/model_options.h"
 #include "tools/cli/options/planner_options.h"
 #include "tools/cli/options/shared_options.h"
 #include "tools/interop/framework/framework.h"

@@ -20,6 +20,7 @@
 #include "tools/analysis/plans/plan_report.h"
 #include "tools/base/figures.h"
 #include "tools/cli/options/framework_options.h"
+#include "tools/cli/options/model_options.h"
 #include "tools/cli/options/plan_output.h"
 #include "tools/cli/options/shared_options.h"
 #include "tools/cli/searching/search_watch.h"

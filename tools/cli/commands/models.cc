@@ -20,7 +20,7 @@
 #include "tools/cli/commands/model_work.h"
 #include "tools/cli/commands/operator_loops.h"
 #include "tools/cli/manual/model_reference.h"
-#include "tools/cli/options/shared_options.h"
+#include "tools/cli/options/model_options.h"
 #include "tools/render/base/table.h"
 
 namespace pipesim {

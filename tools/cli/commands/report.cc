@@ -13,7 +13,7 @@
 #include "sim/base/suggest.h"
 #include "tools/cli/base/command.h"
 #include "tools/cli/options/framework_options.h"
-#include "tools/cli/options/shared_options.h"
+#include "tools/cli/options/model_options.h"
 #include "tools/cli/options/subject_options.h"
 #include "tools/render/page/plan_page.h"
 #include "tools/render/page/read_input.h"

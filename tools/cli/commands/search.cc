@@ -18,6 +18,8 @@
 #include "tools/cli/base/command.h"
 #include "tools/cli/base/status_line.h"
 #include "tools/cli/options/framework_options.h"
+#include "tools/cli/options/model_options.h"
+#include "tools/cli/options/plan_options.h"
 #include "tools/cli/options/plan_output.h"
 #include "tools/cli/options/planner_options.h"
 #include "tools/cli/options/search_options.h"

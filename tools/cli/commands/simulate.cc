@@ -18,6 +18,7 @@
 #include "tools/analysis/plans/task_names.h"
 #include "tools/cli/base/command.h"
 #include "tools/cli/options/framework_options.h"
+#include "tools/cli/options/model_options.h"
 #include "tools/cli/options/plan_output.h"
 #include "tools/cli/options/shared_options.h"
 #include "tools/cli/options/subject_options.h"

@@ -14,6 +14,8 @@
 #include "tools/cli/base/status_line.h"
 #include "tools/cli/commands/execution_commands.h"
 #include "tools/cli/execution/run_setting_options.h"
+#include "tools/cli/options/model_options.h"
+#include "tools/cli/options/plan_options.h"
 #include "tools/cli/options/shared_options.h"
 #include "tools/render/execution/plan_comparison_text.h"
 #include "tools/render/inputs/plan_origin_text.h"

@@ -10,6 +10,7 @@
 #include "sim/base/errors.h"
 #include "sim/base/files.h"
 #include "tools/cli/options/framework_options.h"
+#include "tools/cli/options/plan_options.h"
 #include "tools/cli/options/shared_options.h"
 
 namespace pipesim {

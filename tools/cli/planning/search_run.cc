@@ -12,6 +12,8 @@
 #include "tools/analysis/inputs/model_and_topology.h"
 #include "tools/analysis/inputs/recipe_run.h"
 #include "tools/cli/options/framework_options.h"
+#include "tools/cli/options/model_options.h"
+#include "tools/cli/options/plan_options.h"
 #include "tools/cli/options/problem_options.h"
 #include "tools/cli/options/shared_options.h"
 #include "tools/interop/framework/open_run.h"

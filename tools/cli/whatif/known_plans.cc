@@ -7,7 +7,7 @@
 
 #include "tools/analysis/inputs/calibration_use.h"
 #include "tools/analysis/whatif/plan_kind.h"
-#include "tools/cli/options/shared_options.h"
+#include "tools/cli/options/model_options.h"
 #include "tools/cli/options/subject_options.h"
 #include "topologies/changes/topology_changes.h"
 

@@ -17,6 +17,7 @@
 #include "sim/base/suggest.h"
 #include "tools/analysis/inputs/model_and_topology.h"
 #include "tools/base/split.h"
+#include "tools/cli/options/model_options.h"
 #include "tools/cli/options/shared_options.h"
 #include "topologies/changes/topology_changes.h"
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "tools/cli/options/framework_options.h"
+#include "tools/cli/options/model_options.h"
 #include "tools/cli/options/planner_options.h"
 #include "tools/cli/options/search_options.h"
 #include "tools/cli/options/shared_options.h"

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "tests/seeds.h"
 #include "tests/slow_test.h"
 #include "tests/tools/command_line.h"
 
@@ -56,15 +55,19 @@ struct Contested {
 };
 
 SLOW_TEST(AutoIsNoWorse, ThanAnyPlannerOrSearchThatItAsks) {
-  int met = 0;
+  std::size_t of_recipes = 0;
   for (const std::string& model : kContestants) {
-    for (const std::string& topology : kContestTopologies) {
-      if (sanitized && ++met % 10 != 0) continue;
+    const bool has_recipes = model.find("heads") != std::string::npos;
+    // Ranking recipes to the end, twice, takes most of the time: each model that has some gets one topology.
+    const std::vector<std::string> topologies =
+        has_recipes ? std::vector{kContestTopologies[of_recipes++ % kContestTopologies.size()]}
+                    : kContestTopologies;
+    for (const std::string& topology : topologies) {
       SCOPED_TRACE(model + " on " + topology);
       const Contested c{model, topology};
       const double best = c.seconds("auto", 2, kProposals);
       ASSERT_LT(best, 1e300);
-      if (model.find("heads") != std::string::npos) {
+      if (has_recipes) {
         EXPECT_LE(best, c.seconds_of_recipes());
       }
       for (const int microbatches : {1, 2, 8}) {
