@@ -19,12 +19,14 @@ Layers joined(Layers layers, const Layers& more) {
 }
 
 // The layer arrows: what each folder may include beside itself. Kept closed under "below what is below". The
-// floors of tools are layers of their own, and so are the folders of the program that runs plans.
+// floors of tools are layers of their own, and so are the folders of the program that runs plans, and those
+// of Python's module.
 const Layers kSearching = {"sim", "topologies", "models", "costmodel", "taskgraph"};
 const Layers kTools = joined(kSearching, {"search"});
 const Layers kInterop = joined(kTools, {"tools/base", "tools/analysis"});
 const Layers kRender = joined(kInterop, {"tools/interop"});
 const Layers kCli = joined(kRender, {"tools/render"});
+const Layers kCommands = joined(kCli, {"tools/cli"});
 const Layers kRunning = joined(kInterop, {"executor"});
 const Layers kAllRunning = joined(joined(kCli, kRunning), {"tools/running"});
 const std::map<std::string, Layers> kBelow = {
@@ -40,7 +42,9 @@ const std::map<std::string, Layers> kBelow = {
     {"tools/interop", kInterop},
     {"tools/render", kRender},
     {"tools/cli", kCli},
-    {"tools", joined(kCli, {"tools/cli"})},
+    {"tools", kCommands},
+    {"python", kRender},
+    {"tools/cli/python", joined(kCommands, {"python"})},
     {"tools/running", kRunning},
     {"tools/render/execution", kAllRunning},
     {"tools/cli/execution", joined(kAllRunning, {"tools/cli", "tools/render/execution"})},
@@ -87,6 +91,7 @@ const std::vector<PackageRule> kPackages = {
     {"oneDNN", "dnnl.*|oneapi/dnnl/.*", "executor/cpu/.*", "executor/cpu"},
     {"CUDA", "(cuda|cublas|cudnn|nccl|cupti|nvToolsExt).*", "executor/cuda/.*", "executor/cuda"},
     {"MPI", "mpi\\.h", "executor/mpi/.*", "executor/mpi"},
+    {"pybind11", "pybind11/.*", "(python/module|tools/cli/python)/.*", "python/module and tools/cli/python"},
     {"pugixml", R"(pugixml\.hpp)", R"(topologies/files/nccl_dump\.cc)", "topologies/files/nccl_dump.cc"},
     {"toml++", R"(toml\+\+/.*)", R"(tools/interop/settings/toml_settings\.cc)",
      "tools/interop/settings/toml_settings.cc"},

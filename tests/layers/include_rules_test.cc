@@ -101,6 +101,24 @@ TEST(IncludeRules, FloorsOfToolsSeeOnlyThoseBelow) {
   EXPECT_THAT(broken("tools/main.cc", "#include \"tools/cli/run_pipesim.h\"\n"), IsEmpty());
 }
 
+// Python asks the floors below for values. Whole commands are added where commands are.
+TEST(IncludeRules, PythonsModuleKnowsNoCommandLine) {
+  EXPECT_THAT(broken("python/module/a.cc", "#include \"tools/cli/run_pipesim.h\"\n"),
+              ElementsAre("python/module/a.cc:1: python may not include tools/cli/run_pipesim.h"));
+  EXPECT_THAT(broken("python/module/a.cc", "#include \"tools/cli/python/command_call.h\"\n"),
+              ElementsAre("python/module/a.cc:1: python may not include tools/cli/python/command_call.h"));
+  EXPECT_THAT(broken("python/module/a.cc", "#include \"tools/render/base/table.h\"\n"),
+              ElementsAre("python/module/a.cc:1: python may not include tools/render/base/table.h"));
+  EXPECT_THAT(broken("python/module/a.cc", "#include \"tools/analysis/inputs/problem.h\"\n"), IsEmpty());
+  EXPECT_THAT(broken("tools/cli/python/a.cc",
+                     "#include \"python/module/bindings.h\"\n#include \"tools/cli/run_pipesim.h\"\n"),
+              IsEmpty());
+  EXPECT_THAT(broken("tools/cli/commands/a.cc", "#include \"python/module/bindings.h\"\n"),
+              ElementsAre("tools/cli/commands/a.cc:1: tools/cli may not include python/module/bindings.h"));
+  EXPECT_THAT(broken("tools/main.cc", "#include \"tools/cli/python/command_call.h\"\n"),
+              ElementsAre("tools/main.cc:1: tools may not include tools/cli/python/command_call.h"));
+}
+
 TEST(IncludeRules, AnalysisMakesNoJson) {
   EXPECT_THAT(broken("tools/analysis/plans/a.h", "#include <nlohmann/json_fwd.hpp>\n"),
               ElementsAre("tools/analysis/plans/a.h:1: declarations of nlohmann JSON (nlohmann/json_fwd.hpp) "

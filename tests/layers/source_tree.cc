@@ -29,8 +29,8 @@ std::size_t SourceFile::lines() const {
 std::vector<SourceFile> source_tree(const std::vector<std::string_view>& endings) {
   const fs::path root = PIPESIM_SOURCE_DIR;
   std::vector<SourceFile> files;
-  for (const char* folder :
-       {"sim", "topologies", "models", "costmodel", "taskgraph", "search", "executor", "tools", "tests"}) {
+  for (const char* folder : {"sim", "topologies", "models", "costmodel", "taskgraph", "search", "executor",
+                             "tools", "python/module", "tests"}) {
     if (!fs::exists(root / folder)) continue;
     for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
       const std::string name = entry.path().filename().string();

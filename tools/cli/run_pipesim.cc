@@ -12,9 +12,9 @@
 #include "sim/base/errors.h"
 #include "sim/base/out_of_memory.h"
 #include "sim/base/suggest.h"
+#include "tools/base/version.h"
 #include "tools/cli/base/command.h"
 #include "tools/cli/base/output_files.h"
-#include "tools/cli/base/version.h"
 #include "tools/cli/manual/help.h"
 
 namespace pipesim {

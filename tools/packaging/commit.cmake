@@ -26,7 +26,7 @@ if(GIT)
 endif()
 
 file(CONFIGURE OUTPUT ${OUTPUT} @ONLY NEWLINE_STYLE UNIX CONTENT [[
-#include "tools/cli/base/version.h"
+#include "tools/base/version.h"
 
 namespace pipesim {
 

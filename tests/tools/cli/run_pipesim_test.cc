@@ -5,7 +5,7 @@
 #include <regex>
 
 #include "tests/tools/command_line.h"
-#include "tools/cli/base/version.h"
+#include "tools/base/version.h"
 #include "tools/cli/manual/help.h"
 #include "tools/render/base/table.h"
 #include "tools/render/base/text.h"

@@ -2,17 +2,11 @@
 
 #include <iosfwd>
 #include <nlohmann/json_fwd.hpp>
-#include <optional>
 #include <string>
 
-namespace pipesim {
+#include "tools/base/search_progress.h"
 
-/// How far long work is.
-struct Progress {
-  std::string text;                   ///< for people: "12 of 40 points, about 3 s left"
-  std::optional<double> share;        ///< of all the work, or of the time it may take, from 0 to 1
-  std::optional<double> best_time_s;  ///< of the best plan so far
-};
+namespace pipesim {
 
 /// A program that runs a command in place of a shell, such as the Python module. It takes results as values.
 class Caller {

@@ -6,8 +6,8 @@
 #include <cctype>
 
 #include "tools/base/split.h"
+#include "tools/base/version.h"
 #include "tools/cli/base/reference.h"
-#include "tools/cli/base/version.h"
 
 namespace pipesim {
 namespace {

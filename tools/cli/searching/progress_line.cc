@@ -1,65 +1,13 @@
 #include "tools/cli/searching/progress_line.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
-#include <limits>
-
 namespace pipesim {
-namespace {
-
-double seconds_left(const SearchProgress& p, const SearchBudget& budget) {
-  double left = std::numeric_limits<double>::infinity();
-  if (budget.seconds > 0) left = budget.seconds - p.seconds;
-  if (budget.proposals > 0 && p.proposals > 0) {
-    const auto rest = static_cast<double>(budget.proposals - p.proposals);
-    left = std::min(left, p.seconds * rest / static_cast<double>(p.proposals));
-  }
-  return std::max(0.0, left);
-}
-
-// The two largest units: whoever waits for hours does not count seconds.
-std::string time_text(double seconds) {
-  const std::int64_t s = std::llround(seconds);
-  constexpr std::int64_t kMinute = 60, kHour = 60 * kMinute, kDay = 24 * kHour;
-  if (s < kMinute) return fmt::format("{} s", s);
-  if (s < kHour) return fmt::format("{} min {} s", s / kMinute, s % kMinute);
-  if (s < kDay) return fmt::format("{} h {} min", s / kHour, s % kHour / kMinute);
-  return fmt::format("{} d {} h", s / kDay, s % kDay / kHour);
-}
-
-std::string best_text(Nanoseconds best, std::optional<Nanoseconds> lower_bound) {
-  if (best == 0) return "none yet";
-  const std::string time = pretty(to_seconds(best));
-  if (!lower_bound || *lower_bound <= 0) return time;
-  return fmt::format("{} ({:.2f} x the lower bound)", time,
-                     static_cast<double>(best) / static_cast<double>(*lower_bound));
-}
-
-}  // namespace
-
-std::string progress_text(const SearchProgress& p, const SearchBudget& budget,
-                          std::optional<Nanoseconds> lower_bound) {
-  std::string text = fmt::format("{} proposals, {:.0f}/s, best {}", p.proposals,
-                                 static_cast<double>(p.proposals) / std::max(p.seconds, 1e-9),
-                                 best_text(p.best, lower_bound));
-  const double left = seconds_left(p, budget);
-  if (std::isfinite(left)) text += fmt::format(", at most {} left", time_text(left));
-  return text;
-}
 
 ProgressLine::ProgressLine(const Streams& streams, const SearchBudget& budget,
                            std::optional<Nanoseconds> lower_bound)
     : line_(streams), budget_(budget), lower_bound_(lower_bound) {}
 
 void ProgressLine::note(const SearchProgress& progress) {
-  if (!line_.due()) return;
-  Progress now{progress_text(progress, budget_, lower_bound_), {}, {}};
-  const double left = seconds_left(progress, budget_);
-  if (std::isfinite(left) && progress.seconds > 0) now.share = progress.seconds / (progress.seconds + left);
-  if (progress.best > 0) now.best_time_s = to_seconds(progress.best).value;
-  line_.show(now);
+  if (line_.due()) line_.show(progress_of(progress, budget_, lower_bound_));
 }
 
 }  // namespace pipesim

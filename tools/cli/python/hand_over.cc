@@ -1,7 +1,7 @@
 // The module has no `executor`. What runs plans is another program, which pipesim/calling.py starts.
 
-#include "python/module/needs_execution.h"
 #include "tools/cli/commands/execution_commands.h"
+#include "tools/cli/python/needs_execution.h"
 #include "tools/cli/searching/launched_peers.h"
 
 namespace pipesim {

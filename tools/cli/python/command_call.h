@@ -7,10 +7,7 @@
 
 namespace pipesim {
 
-/// Runs a command as the command line would, on a thread of its own and without the interpreter's lock. The
-/// calling thread waits; meanwhile it hands progress to `progress` (None: to nobody) as (text, share, best
-/// time in seconds), and lets Python's handlers of signals run. What they or `progress` raise ends the
-/// command and is raised again, but for StopIteration, with which the command ends with what it has so far.
+/// Runs a command as the command line would, as a BackgroundCall.
 ///
 /// `words`: options and operands. Returns a dict: "status", the exit status; "document", what --json prints,
 /// or None; "plan", a plan file that was made, or None; "stopped", whether it was asked to end; "messages",

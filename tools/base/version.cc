@@ -1,4 +1,4 @@
-#include "tools/cli/base/version.h"
+#include "tools/base/version.h"
 
 #include <fmt/format.h>
 

@@ -1,15 +1,12 @@
-#include "python/module/json_to_python.h"
+#include "tools/cli/python/json_to_python.h"
 
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "python/module/background_call.h"
+
 namespace pipesim {
 namespace py = pybind11;
-
-py::str utf8(std::string_view text) {
-  return py::reinterpret_steal<py::str>(
-      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
-}
 
 py::object to_python(const nlohmann::ordered_json& json) {
   if (json.is_object()) {

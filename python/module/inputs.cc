@@ -1,24 +1,19 @@
-// The compiled part of the Python package `pipesim`: commands, models and topologies.
-// python/_pipesim.pyi says what it has.
+#include "python/module/bindings.h"
 
-#include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "models/model_json.h"
 #include "models/onnx/onnx_writer.h"
-#include "python/module/command_call.h"
-#include "python/module/json_to_python.h"
-#include "python/module/needs_execution.h"
+#include "python/module/background_call.h"
 #include "sim/base/errors.h"
 #include "sim/base/files.h"
 #include "sim/base/out_of_memory.h"
 #include "tools/analysis/inputs/model_and_topology.h"
-#include "tools/cli/base/command.h"
-#include "tools/cli/base/version.h"
-#include "tools/cli/commands/model_work.h"
+#include "tools/analysis/inputs/model_work.h"
 #include "topologies/files/topology_json.h"
 
 namespace pipesim {
@@ -47,15 +42,6 @@ void translate(std::exception_ptr thrown) {
   }
 }
 
-// What each option of a command takes: its argument ("" for a flag), whether it may stand without it, and
-// whether it may be given several times.
-py::dict options_of(const std::string& command) {
-  py::dict options;
-  for (const Option& option : command_named(command).options)
-    options[py::str(option.name)] = py::make_tuple(option.argument, !option.implied.empty(), option.repeated);
-  return options;
-}
-
 py::list operators_of(const OperatorGraph& graph) {
   py::list list;
   const std::vector<OperatorWork> work = work_of_operators(graph);
@@ -82,24 +68,17 @@ py::list devices_of(const Topology& topology) {
 }
 
 }  // namespace
-}  // namespace pipesim
 
-PYBIND11_MODULE(_pipesim, m) {
-  using namespace pipesim;
-  using pybind11::arg;
-  using Unlocked = pybind11::call_guard<pybind11::gil_scoped_release>;
-  pybind11::register_exception_translator(translate);
-  pybind11::register_exception<NeedsExecution>(m, "NeedsExecution");
+void bind_errors() { py::register_exception_translator(translate); }
 
-  m.def("version", &version_text);
-  m.def("options_of", &options_of, arg("command"));
+void bind_inputs(py::module_& m) {
+  using py::arg;
+  using Unlocked = py::call_guard<py::gil_scoped_release>;
   m.def(
       "write_file", [](const std::string& file, const std::string& text) { write_file(file, text); },
       arg("file"), arg("text"));
-  m.def("call_command", &call_command, arg("name"), arg("words"), arg("progress"));
-
-  pybind11::class_<OperatorGraph>(m, "OperatorGraph")
-      .def(pybind11::init(&open_model), arg("text"), Unlocked())
+  py::class_<OperatorGraph>(m, "OperatorGraph")
+      .def(py::init(&open_model), arg("text"), Unlocked())
       .def_property_readonly("name", &OperatorGraph::name)
       .def_property_readonly("batch", &OperatorGraph::batch)
       .def_property_readonly("parameters", &OperatorGraph::parameter_count)
@@ -119,8 +98,8 @@ PYBIND11_MODULE(_pipesim, m) {
       },
       arg("text"), arg("settings"));
 
-  pybind11::class_<Topology>(m, "Topology")
-      .def(pybind11::init(&open_topology), arg("text"), Unlocked())
+  py::class_<Topology>(m, "Topology")
+      .def(py::init(&open_topology), arg("text"), Unlocked())
       .def_property_readonly("name", &Topology::name)
       .def_property_readonly("nodes", &Topology::num_nodes)
       .def_property_readonly("fingerprint", &Topology::fingerprint)
@@ -128,3 +107,5 @@ PYBIND11_MODULE(_pipesim, m) {
       .def(
           "to_json", [](const Topology& t) { return to_compact_json(t); }, Unlocked());
 }
+
+}  // namespace pipesim

@@ -1,4 +1,4 @@
-#include "tools/cli/commands/model_work.h"
+#include "tools/analysis/inputs/model_work.h"
 
 #include <fmt/format.h>
 
