@@ -37,12 +37,12 @@ class BackgroundCall {
 
   /// Whether the work is to end with what it has so far. Any thread may ask.
   [[nodiscard]] bool stop_requested() const { return stop_; }
+  /// Replaces the progress that was not told yet. Any thread may report.
+  void report(const Progress& progress);
 
  protected:
   /// The work. Its thread's deadline passes when it is asked to stop.
   virtual void work() = 0;
-  /// Replaces the progress that was not told yet.
-  void report(const Progress& progress);
 
  private:
   void work_to_end();

@@ -9,6 +9,7 @@
 #include "models/model_json.h"
 #include "models/onnx/onnx_writer.h"
 #include "python/module/background_call.h"
+#include "search/planners/planner.h"
 #include "sim/base/errors.h"
 #include "sim/base/files.h"
 #include "sim/base/out_of_memory.h"
@@ -29,6 +30,8 @@ void raise(const char* name, const std::exception& error) {
 void translate(std::exception_ptr thrown) {
   try {
     if (thrown) std::rethrow_exception(thrown);
+  } catch (const Interrupted& error) {
+    raise("Interrupted", error);
   } catch (const InputError& error) {
     raise("InputError", error);
   } catch (const UsageError& error) {

@@ -4,6 +4,8 @@
     best = pipesim.search(model="llama3-8b", topology="dgx-h100:2", batch=128, algorithm="recipes")
     best.simulation.iteration_time_s, best.plan.recipe
 
+`Problem` makes, changes and evaluates plans without a command for each.
+
 What computes is the compiled part; the first call loads it. `pipesim.capture` writes PyTorch modules as model
 files and needs no compiled part.
 """
@@ -20,16 +22,19 @@ from .errors import (
     UsageError,
 )
 from .inputs import (
+    Config,
     Device,
     Model,
     OperatorInfo,
     Plan,
+    PlanOptions,
     Topology,
     TopologyPreset,
     ZooModel,
     models,
     topologies,
 )
+from .problems import Evaluation, NamedPlan, PlannerAnswer, Problem
 from .results import (
     Accuracy,
     AccuracyTable,
@@ -87,6 +92,7 @@ __all__ = [
     "Calibration",
     "Communication",
     "Comparison",
+    "Config",
     "Constant",
     "CriticalPath",
     "Crossover",
@@ -94,6 +100,7 @@ __all__ = [
     "DeviceError",
     "Error",
     "Errors",
+    "Evaluation",
     "Execution",
     "Export",
     "Figure",
@@ -102,11 +109,15 @@ __all__ = [
     "InternalError",
     "Interrupted",
     "Model",
+    "NamedPlan",
     "Notice",
     "OperatorInfo",
     "OutOfMemory",
     "Plan",
     "PlanAnswers",
+    "PlanOptions",
+    "PlannerAnswer",
+    "Problem",
     "Progress",
     "RatedPlan",
     "RatedRecipe",

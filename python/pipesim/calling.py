@@ -180,18 +180,22 @@ def run_program(command: str, words: List[str]) -> Dict[str, Any]:
     return {"status": ran.returncode, "document": document, "plan": None, "stopped": False, "messages": ran.stderr}
 
 
+def told_to(progress: object) -> Optional[Callable[..., object]]:
+    """What the compiled part calls for a callback of the user's."""
+    if progress is None:
+        return None
+    if not callable(progress):
+        raise TypeError(f"progress: found {progress!r}, allowed: a function of a Progress")
+    call_back = progress
+    return lambda *now: call_back(Progress(*now))
+
+
 def call(command: str, options: Dict[str, object], *flags: str) -> Answer:
     """Runs a command with these options, and with --json and the other flags. `options` may have a progress
     callback. Raises the exceptions of pipesim.errors, KeyboardInterrupt on Ctrl-C, and what the callback raises.
     """
     options = dict(options)
-    progress = options.pop("progress", None)
-    told = None
-    if callable(progress):
-        call_back = progress
-        told = lambda *now: call_back(Progress(*now))  # noqa: E731
-    elif progress is not None:
-        raise TypeError(f"progress: found {progress!r}, allowed: a function of a Progress")
+    told = told_to(options.pop("progress", None))
     words = words_of(command, options) + [f"--{flag}" for flag in ("json", *flags)]
     if options.get("output") is not None and getattr(options.get("model"), "is_temporary", False):
         raise errors.UsageError(

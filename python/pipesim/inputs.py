@@ -8,7 +8,8 @@ import json
 import os
 import tempfile
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Tuple, Union
+from operator import index
+from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Tuple, Union
 
 from .calling import PathLike, call, compiled, settings_of
 from .html import page, significant, table
@@ -240,12 +241,45 @@ class Topology:
         return page(self.name, figures, table(("kind", "devices", "memory, GB", "memory, GB/s"), rows))
 
 
+class Config(NamedTuple):
+    """How an operator is split and placed."""
+
+    splits: Dict[str, int]  #: the number of parts by factor; factors that are not here stay whole
+    devices: Tuple[str, ...]  #: of the shards; the last factor comes fastest, copies slowest
+    copies: int = 1  #: shards that compute the same
+    ring: bool = False  #: shards that divide queries pass keys and values round a ring
+
+
+@dataclass(frozen=True)
+class PlanOptions:
+    """What a plan says beside its configs, in the words of the options of commands."""
+
+    microbatches: int
+    optimizer: str
+    gradient_type: str
+    gradient_piece: int  #: bytes
+    recompute: str
+    state_sharding: str
+    gathered_inputs: str
+    gradient_reduction: str
+    imbalance: str
+    runtime: str
+    schedule: Optional[str]  #: of a pipeline; else None
+    stages: Tuple[Tuple[str, ...], ...]  #: the operators of each stage of a pipeline
+
+
 class Plan:
-    """A plan: how each operator is split and placed, and in what order stages run.
+    """A plan: how each operator is split and placed, and in what order stages run. It never changes.
 
     Args:
         path: of a plan file, as `pipesim search -o` writes it.
     """
+
+    _path: Optional[str] = None
+    # A plan is a file's text, or what the compiled part made. Each becomes the other when it is needed.
+    _known_text: Optional[str] = None
+    _known_document: Optional[Dict[str, Any]] = None
+    _known_made: Optional[_pipesim.Plan] = None
 
     def __init__(self, path: PathLike) -> None:
         path = os.fspath(path)
@@ -265,19 +299,47 @@ class Plan:
         plan._take(text, None)
         return plan
 
+    @classmethod
+    def _of(cls, made: _pipesim.Plan) -> Plan:
+        plan = cls.__new__(cls)
+        plan._known_made = made
+        return plan
+
     def _take(self, text: str, path: Optional[str]) -> None:
         self._path = path
-        self._text = text
+        self._known_text = text
         try:
             document = json.loads(text)
         except ValueError as error:
-            raise InputError(f"{path or 'plan'}: is no JSON: {error}") from None
+            raise InputError(f"{self._source}: is no JSON: {error}") from None
         if not isinstance(document, dict) or "pipesim_plan" not in document:
-            raise InputError(f'{path or "plan"}: has no "pipesim_plan", allowed: a plan file')
+            raise InputError(f'{self._source}: has no "pipesim_plan", allowed: a plan file')
         for key in ("model", "topology"):
             if not isinstance(document.get(key), str):
-                raise InputError(f'{path or "plan"}: has no "{key}", allowed: a plan file')
-        self._document: Dict[str, Any] = document
+                raise InputError(f'{self._source}: has no "{key}", allowed: a plan file')
+        self._known_document = document
+
+    @property
+    def _source(self) -> str:
+        return self._path or "plan"
+
+    @property
+    def _text(self) -> str:
+        if self._known_text is None:
+            self._known_text = self._made.to_json()
+        return self._known_text
+
+    @property
+    def _document(self) -> Dict[str, Any]:
+        if self._known_document is None:
+            self._known_document = json.loads(self._text)
+        return self._known_document
+
+    @property
+    def _made(self) -> _pipesim.Plan:
+        if self._known_made is None:
+            self._known_made = compiled().Plan(self._text, self._source)
+        return self._known_made
 
     @property
     def model(self) -> str:
@@ -293,6 +355,28 @@ class Plan:
     def recipe(self) -> str:
         """Its recipe, or that which it is nearest to."""
         return str(self._document.get("recipe", ""))
+
+    @property
+    def configs(self) -> Dict[str, Config]:
+        """By operator, in an order in which they can run. The plan's model and topology are opened for this."""
+        return {name: Config(*config) for name, config in self._made.configs().items()}
+
+    @property
+    def options(self) -> PlanOptions:
+        """What holds for the whole plan."""
+        return PlanOptions(*self._made.options())
+
+    def with_config(
+        self, operator: str, splits: Mapping[str, int], devices: Iterable[str], copies: int = 1, ring: bool = False
+    ) -> Plan:
+        """The same plan with another config of one operator: `plan.with_config("fc1", *config)` takes a Config.
+
+        InputError for an unknown operator, factor or device, and where the plan is not legal with this config.
+        """
+        if isinstance(devices, str):
+            raise TypeError(f"devices: found {devices!r}, allowed: a list of names")
+        parts = {factor: index(number) for factor, number in splits.items()}
+        return Plan._of(self._made.with_config(operator, parts, list(devices), index(copies), ring))
 
     def to_json(self) -> str:
         """The text of a plan file."""

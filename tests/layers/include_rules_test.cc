@@ -109,7 +109,7 @@ TEST(IncludeRules, PythonsModuleKnowsNoCommandLine) {
               ElementsAre("python/module/a.cc:1: python may not include tools/cli/python/command_call.h"));
   EXPECT_THAT(broken("python/module/a.cc", "#include \"tools/render/base/table.h\"\n"),
               ElementsAre("python/module/a.cc:1: python may not include tools/render/base/table.h"));
-  EXPECT_THAT(broken("python/module/a.cc", "#include \"tools/analysis/inputs/problem.h\"\n"), IsEmpty());
+  EXPECT_THAT(broken("python/module/a.cc", "#include \"search/problem.h\"\n"), IsEmpty());
   EXPECT_THAT(broken("tools/cli/python/a.cc",
                      "#include \"python/module/bindings.h\"\n#include \"tools/cli/run_pipesim.h\"\n"),
               IsEmpty());

@@ -687,13 +687,18 @@ def test_types_are_right():
         "a: float = pipesim.simulate(model=pipesim.Model('gpt2'), topology='dgx-h100', batch=8).iteration_time_s\n"
         "b: str = pipesim.simulate(model='gpt2').iteration_time_s\n"
         "pipesim.search(modle='gpt2')\n"
+        "problem = pipesim.Problem('lenet', 'cpu:2', optimizer='adam')\n"
+        "plan = problem.baseline('expert').with_config('conv1', *problem.candidates('conv1')[0])\n"
+        "c: float = problem.evaluate(plan).iteration_time_s\n"
+        "d: str = plan.options.microbatches\n"
+        "problem.evaluate('expert')\n"
     )
     checked = [sys.executable, "-m", "mypy", "--strict", "--ignore-missing-imports", "--cache-dir=/dev/null"]
     environment = {**os.environ, "MYPYPATH": str(package.parent)}
     strict = subprocess.run([*checked, *files], capture_output=True, text=True, env=environment)
     assert strict.stdout.startswith("Success"), strict.stdout
     wrong = subprocess.run([*checked, "-c", user], capture_output=True, text=True, env=environment)
-    assert re.findall(r"<string>:([0-9]+): error", wrong.stdout) == ["3", "4"], wrong.stdout
+    assert re.findall(r"<string>:([0-9]+): error", wrong.stdout) == ["3", "4", "8", "9"], wrong.stdout
 
 
 class Balanced(html.parser.HTMLParser):

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
+#include "search/recipes/recipe_of_plan.h"
 #include "sim/base/errors.h"
 #include "tools/analysis/inputs/model_and_topology.h"
 
@@ -110,6 +112,13 @@ Recipe with_policies_of(const Runtime& runtime, Recipe recipe) {
     recipe.reduction = runtime.overlap == ReductionOverlap::Always ? GradientReduction::Overlapped
                                                                    : GradientReduction::AfterSteps;
   return recipe;
+}
+
+std::string recognised_recipe(const Strategy& strategy, const PlanOptions& options,
+                              const OperatorGraph& graph, const Topology& topology, const Runtime& runtime) {
+  RecognisedRecipe found = recipe_of(strategy, options, RecipeModel(graph), topology);
+  found.recipe = with_policies_of(runtime, std::move(found.recipe));
+  return found.str(graph);
 }
 
 }  // namespace pipesim

@@ -44,4 +44,8 @@ Runtime with_overlap_of(Runtime runtime, const RecipeFilter& filter);
 /// The recipe of a plan, with what the plan's runtime does otherwise than a runtime of its name.
 Recipe with_policies_of(const Runtime& runtime, Recipe recipe);
 
+/// What practitioners call a plan: its recipe, or the nearest one (RecognisedRecipe::str()).
+std::string recognised_recipe(const Strategy& strategy, const PlanOptions& options,
+                              const OperatorGraph& graph, const Topology& topology, const Runtime& runtime);
+
 }  // namespace pipesim

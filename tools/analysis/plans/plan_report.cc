@@ -13,7 +13,7 @@
 
 #include "costmodel/training_work.h"
 #include "search/baselines/baselines.h"
-#include "search/recipes/recipe_of_plan.h"
+#include "search/recipes/recipe_model.h"
 #include "sim/base/deadline.h"
 #include "sim/base/suggest.h"
 #include "tools/analysis/inputs/recipe_run.h"
@@ -152,10 +152,7 @@ PlanReport report_of(Evaluated evaluated, const BoundStrategy& strategy, const F
   report.memory_of_stages = memory_by_stage(strategy, options.pipeline, report.memory);
   Strategy configs;
   for (const BoundOperator* bound : strategy) configs.push_back(bound->config);
-  const RecipeModel model(graph);
-  RecognisedRecipe found = recipe_of(configs, options, model, topology);
-  found.recipe = with_policies_of(part.costs().runtime(), std::move(found.recipe));
-  report.recipe = found.str(graph);
+  report.recipe = recognised_recipe(configs, options, graph, topology, part.costs().runtime());
   report.idle = idle_devices(configs, graph, topology);
   report.borrowed_rates = borrowed_rates(graph, topology);
   report.opaque = opaque_operators(graph, strategy, options.pipeline);
@@ -166,8 +163,8 @@ PlanReport report_of(Evaluated evaluated, const BoundStrategy& strategy, const F
   report.critical_host = time_of_hosts(part, report.critical);
   for (const CriticalStep& step : report.critical.steps) report.critical_tasks += part.times(step.from);
   busy_times(part, strategy, report);
-  report.by_cause =
-      communication_times(part, strategy, groups_of_tasks(part, strategy, GroupMembers::Real), model.axes());
+  report.by_cause = communication_times(part, strategy, groups_of_tasks(part, strategy, GroupMembers::Real),
+                                        RecipeModel(graph).axes());
   return report;
 }
 

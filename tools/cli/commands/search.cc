@@ -73,14 +73,6 @@ std::optional<PlanReason> reason_of(Evaluator& asked, const PlannedModel& planne
                      costs.report.infeasible.value_or(""));
 }
 
-// Whether the lower bound holds for the plan. Measured durations may be shorter than it assumes, and it does
-// not look at iterations that overlap.
-bool has_bound(const CostModel& costs, const PlanOptions& options) {
-  const bool one_by_one =
-      !options.pipeline || schedule_kind(options.pipeline->schedule).weights == WeightChange::AfterIteration;
-  return !costs.calibrated() && one_by_one;
-}
-
 // What the search found, and what it is judged by.
 struct SearchFindings {
   const SearchRun& run;
@@ -121,25 +113,6 @@ void explain(const SearchFindings& found, Evaluator& evaluator, const std::optio
   }
 }
 
-// Returns the plan as a file has it. The text of its model says what the planner chose of it.
-Plan plan_of(const SearchRun& run, const PlannerAnswer& answer) {
-  const PlannedModel& planned = answer.plan;
-  const std::string text = with_token_groups(with_zigzag(run.model, run.graph, planned.sequence.parts),
-                                             planned.sequence.token_groups);
-  Plan made{planned.batch ? with_batch(text, *planned.batch) : text,
-            run.topology_text,
-            planned.graph.fingerprint(),
-            run.topology.fingerprint(),
-            planned.options,
-            answer.found_by,
-            answer.seed,
-            planned.strategy};
-  if (const auto reason = illegal(planned.graph, made.strategy, made.options, run.topology))
-    throw InputError(*reason);
-  made.runtime = runtime_of_plan(run, recipe_of_plan(run, answer));
-  return made;
-}
-
 // Reports the plan, and writes it where it fits. The exit status is 1 where it does not.
 int report_plan_found(const SearchFindings& found, Streams& streams, std::vector<FrameworkRow> rows) {
   const auto& [run, calibration, costs, planned, time] = found;
@@ -150,7 +123,8 @@ int report_plan_found(const SearchFindings& found, Streams& streams, std::vector
   if (run.of_splits) candidates.emplace(graph, run.topology);
   const Deadline reported = time.report();
   std::optional<KeepTo> keep(std::in_place, reported);
-  SearchAnswer answer{run, planned, plan_of(run, planned), {}};
+  SearchAnswer answer{
+      run, planned, plan_of(run, planned, runtime_of_plan(run, recipe_of_plan(run, planned))), {}};
   Plan& made = answer.plan;
   answer.rows = std::move(rows);
   const CostModel costs_of_plan(run.topology, pointer_to(calibration), made.runtime);
@@ -213,7 +187,7 @@ int plan_and_report(const SearchRun& run, const SearchTime& time, double share, 
   constexpr double kShareBeforeFrameworks = 0.7;
   const std::optional<Calibration> calibration = open_calibration(run.calibration, run.topology, streams.err);
   const CostModel costs(run.topology, pointer_to(calibration), run.runtime);
-  PlanRequest request = request_of(run, costs);
+  PlanRequest request = request_of(run, run.settings, costs);
   request.peers = peers;
   std::optional<StatusLine> line;
   request.status = [&](std::string_view text) {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "search/recipes/expand_recipe.h"
 #include "sim/base/deadline.h"
 #include "sim/base/errors.h"
 #include "sim/base/files.h"
@@ -108,38 +107,8 @@ SearchRun search_run_of(const Arguments& a) {
   return run;
 }
 
-const Recipe* recipe_of_plan(const SearchRun& run, const PlannerAnswer& answer) {
-  if (!answer.recipes || answer.recipes->best() == nullptr) return nullptr;
-  const Recipe& best = answer.recipes->best()->recipe;
-  const PlannedModel& planned = answer.plan;
-  if (planned.graph.batch() != best.data * best.microbatch) return nullptr;
-  const RecipeModel model(planned.graph);
-  const RecipeStrategy made = expand_recipe(best, model, run.topology);
-  return made.strategy == planned.strategy && made.pipeline == planned.options.pipeline ? &best : nullptr;
-}
-
 Runtime runtime_of_plan(const SearchRun& run, const Recipe* recipe) {
   return run.runtime_is_asked || recipe == nullptr ? run.runtime : with_policies(run.base_runtime, *recipe);
-}
-
-PlanRequest request_of(const SearchRun& run, const CostModel& costs) {
-  const auto takes_batch = [&run](std::int64_t batch) {
-    try {
-      (void)with_batch(run.model, batch);
-    } catch (const InputError&) {
-      return false;
-    }
-    return true;
-  };
-  return {
-      .problem = run,
-      .costs = costs,
-      .with_batch = [&run](std::int64_t batch) { return open_model(with_batch(run.model, batch)); },
-      .takes_batch = takes_batch,
-      .settings = run.settings,
-      .status = {},
-      .with_shape =
-          [&run](const ModelShape& shape) { return open_model(with_shape(run.model, run.graph, shape)); }};
 }
 
 }  // namespace pipesim

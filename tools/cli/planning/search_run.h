@@ -3,7 +3,7 @@
 #include <string>
 
 #include "search/auto/algorithms.h"
-#include "search/problem.h"
+#include "tools/analysis/searching/plan_request.h"
 #include "tools/cli/base/arguments.h"
 #include "tools/cli/options/planner_options.h"
 #include "tools/interop/framework/framework.h"
@@ -33,14 +33,8 @@ struct SearchRun : Problem {
 /// not fit together; InputError where a file, the model or the topology is at fault.
 SearchRun search_run_of(const Arguments& arguments);
 
-/// Returns the best recipe of a ranking where the plan was made from it; else nullptr. `answer` must outlive
-/// the result.
-const Recipe* recipe_of_plan(const SearchRun& run, const PlannerAnswer& answer);
 /// Returns the runtime of the plan, with the policies of its recipe. The runtime of the search overlaps
 /// whatever any of the recipes overlaps.
 Runtime runtime_of_plan(const SearchRun& run, const Recipe* recipe);
-
-/// `run` must outlive it.
-PlanRequest request_of(const SearchRun& run, const CostModel& costs);
 
 }  // namespace pipesim

@@ -34,6 +34,7 @@ PYBIND11_MODULE(_pipesim, m) {
   using pybind11::arg;
   bind_errors();
   bind_inputs(m);
+  bind_problems(m);
   pybind11::register_exception<NeedsExecution>(m, "NeedsExecution");
   m.def("version", &version_text);
   m.def("options_of", &options_of, arg("command"));

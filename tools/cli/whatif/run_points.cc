@@ -11,7 +11,6 @@
 
 #include "search/auto/auto.h"
 #include "search/evaluator.h"
-#include "search/recipes/recipe_of_plan.h"
 #include "search/worker_threads.h"
 #include "sim/base/deadline.h"
 #include "sim/base/errors.h"
@@ -124,7 +123,7 @@ Subject PointRunner::planned(const Arguments& point) const {
   const SearchRun run = search_run_of(point);
   std::optional<Calibration> calibration = open_calibration(run.calibration, run.topology, warnings);
   const CostModel costs(run.topology, pointer_to(calibration), run.runtime);
-  PlanRequest request = request_of(run, costs);
+  PlanRequest request = request_of(run, run.settings, costs);
   request.status = [](std::string_view) {};
   QuietSearch quiet(request_.stop_requested);
   request.observer = &quiet;
@@ -141,12 +140,8 @@ Subject PointRunner::planned(const Arguments& point) const {
   made.found_by = run.algorithm.name;
   made.strategy = std::move(found.strategy);
   made.runtime = runtime_of_plan(run, recipe_of_plan(run, answer));
-  if (has_recipes(found.graph)) {
-    const RecipeModel model(found.graph);
-    RecognisedRecipe recognised = recipe_of(made.strategy, made.options, model, run.topology);
-    recognised.recipe = with_policies_of(made.runtime, std::move(recognised.recipe));
-    made.recipe = recognised.str(found.graph);
-  }
+  if (has_recipes(found.graph))
+    made.recipe = recognised_recipe(made.strategy, made.options, found.graph, run.topology, made.runtime);
   return {std::move(found.graph), run.topology, std::move(made), std::move(calibration)};
 }
 

@@ -1,0 +1,212 @@
+#include "tools/analysis/inputs/open_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "search/baselines/baselines.h"
+#include "sim/base/errors.h"
+#include "sim/base/suggest.h"
+#include "tools/analysis/inputs/model_and_topology.h"
+#include "tools/analysis/inputs/plan_origin.h"
+#include "tools/analysis/inputs/recipe_run.h"
+
+namespace pipesim {
+namespace {
+
+std::shared_ptr<const OperatorGraph> graph_of(const std::shared_ptr<const Problem>& problem) {
+  return {problem, &problem->graph};
+}
+
+std::shared_ptr<const Topology> topology_of_problem(const std::shared_ptr<const Problem>& problem) {
+  return {problem, &problem->topology};
+}
+
+// The problem's model with the samples of a microbatch that `text` says, opened once where they are equal.
+std::shared_ptr<const OperatorGraph> graph_of_text(const std::shared_ptr<const Problem>& problem,
+                                                   const std::string& text) {
+  return text == problem->model ? graph_of(problem) : std::make_shared<const OperatorGraph>(open_model(text));
+}
+
+// What a plan of the problem is, but for what its maker decides.
+Plan plan_for(const Problem& problem, const std::string& model, const OperatorGraph& graph,
+              std::string found_by) {
+  Plan plan;
+  plan.model = model;
+  plan.topology = problem.topology_text;
+  plan.model_fingerprint = graph.fingerprint();
+  plan.topology_fingerprint = problem.topology.fingerprint();
+  plan.options = problem.options;
+  plan.found_by = std::move(found_by);
+  plan.runtime = problem.runtime;
+  return plan;
+}
+
+void require_legal(const OpenPlan& open) {
+  if (const auto reason = illegal(*open.graph, open.plan.strategy, open.plan.options, *open.topology))
+    throw InputError(*reason);
+}
+
+bool same_operators(const OperatorGraph& a, const OperatorGraph& b) {
+  return std::ranges::equal(a.operators(), b.operators(), [](const Operator& x, const Operator& y) {
+    return x.name == y.name && x.kind == y.kind;
+  });
+}
+
+void require_model_of(const Problem& problem, const OperatorGraph& graph, const PlanOptions& options,
+                      const std::string& model) {
+  if (&graph == &problem.graph && options.microbatches == problem.options.microbatches) return;
+  if (!same_operators(graph, problem.graph))
+    throw InputError(
+        fmt::format("the plan is for model \"{}\", which has other operators than \"{}\", the model of the "
+                    "problem",
+                    model, problem.model));
+  const std::int64_t samples = samples_per_iteration(graph, options);
+  const std::int64_t asked = samples_per_iteration(problem.graph, problem.options);
+  if (samples != asked)
+    throw InputError(fmt::format("an iteration of the plan has {}, one of the problem has {}",
+                                 counted(samples, "sample"), counted(asked, "sample")));
+}
+
+std::string prefixed(const Operator& op, const std::string& text) {
+  return fmt::format("operator \"{}\": {}", op.name, text);
+}
+
+std::int32_t parts(const Operator& op, const std::string& what, std::int64_t number) {
+  constexpr std::int64_t kMost = 1 << 30;
+  if (number < 1 || number > kMost)
+    throw InputError(prefixed(op, fmt::format("found {} {}, allowed: from 1 on", number, what)));
+  return static_cast<std::int32_t>(number);
+}
+
+ParallelConfig config_of(const Operator& op, const NamedConfig& named, const Topology& topology) {
+  ParallelConfig config;
+  config.degrees.assign(op.factors.size(), 1);
+  config.replicas = parts(op, "copies", named.copies);
+  config.ring = named.ring;
+  for (const auto& [factor, degree] : named.splits) {
+    const auto known = std::ranges::find(op.factors, factor, &Factor::name);
+    if (known == op.factors.end()) {
+      std::vector<std::string> names;
+      for (const Factor& f : op.factors) names.push_back(f.name);
+      throw InputError(
+          prefixed(op, fmt::format("unknown factor \"{}\", allowed: {}", factor, list_names(names))));
+    }
+    config.degrees[static_cast<std::size_t>(known - op.factors.begin())] =
+        parts(op, fmt::format("parts of factor \"{}\"", factor), degree);
+  }
+  for (const std::string& device : named.devices) config.devices.push_back(topology.device_named(device));
+  if (const auto reason = illegal(op, config, topology)) throw InputError(prefixed(op, *reason));
+  return config;
+}
+
+}  // namespace
+
+OpenPlan open_plan(std::string_view text, const std::string& source) {
+  const PlanFile file = PlanFile::parse(text, source);
+  OpenPlan open{std::make_shared<const OperatorGraph>(open_model(file.model())),
+                std::make_shared<const Topology>(open_topology(file.topology())),
+                {}};
+  std::vector<OtherOrigin> others;
+  open.plan = read_plan(file, *open.graph, *open.topology, others);
+  return open;
+}
+
+OpenPlan open_plan(const std::shared_ptr<const Problem>& problem, std::string_view text,
+                   const std::string& source) {
+  const PlanFile file = PlanFile::parse(text, source);
+  const bool same = file.model_fingerprint() == problem->graph.fingerprint();
+  OpenPlan open{
+      same ? graph_of(problem) : graph_of_text(problem, file.model()), topology_of_problem(problem), {}};
+  if (!same_operators(*open.graph, problem->graph)) require_model_of(*problem, *open.graph, {}, file.model());
+  std::vector<OtherOrigin> others;
+  open.plan = read_plan(file, *open.graph, *open.topology, others);
+  require_model_of(*problem, *open.graph, open.plan.options, file.model());
+  open.plan.topology = problem->topology_text;
+  open.plan.model_fingerprint = open.graph->fingerprint();
+  open.plan.topology_fingerprint = problem->topology.fingerprint();
+  return open;
+}
+
+void require_plan_of(const Problem& problem, const OpenPlan& open) {
+  require_model_of(problem, *open.graph, open.plan.options, open.plan.model);
+  if (open.topology.get() != &problem.topology &&
+      open.topology->fingerprint() != problem.topology.fingerprint())
+    throw InputError(
+        fmt::format("the plan is for topology \"{}\", the topology of the problem is \"{}\"; opened for the "
+                    "problem, a plan uses its devices of the same names",
+                    open.plan.topology, problem.topology_text));
+}
+
+OpenPlan baseline_plan(const std::shared_ptr<const Problem>& problem, const CostModel& costs,
+                       std::string_view name) {
+  OpenPlan open{graph_of(problem), topology_of_problem(problem),
+                plan_for(*problem, problem->model, problem->graph, std::string(name))};
+  open.plan.strategy = baseline_strategy(name, problem->graph, costs);
+  require_legal(open);
+  return open;
+}
+
+OpenPlan recipe_plan(const std::shared_ptr<const Problem>& problem, const std::string& text) {
+  Recipe recipe = parse_recipe(text);
+  const BatchRequest asked{
+      .batch = samples_per_iteration(problem->graph, problem->options), .microbatch = {}, .microbatches = {}};
+  const ModelRun run = run_of_recipe(
+      problem->model, static_cast<std::int64_t>(problem->topology.num_devices()), asked, recipe);
+  OpenPlan open{graph_of_text(problem, run.model), topology_of_problem(problem), {}};
+  open.plan = plan_for(*problem, run.model, *open.graph, "recipe");
+  open.plan.options.microbatches = run.microbatches;
+  open.plan.runtime = with_policies(problem->runtime, recipe);
+  apply_recipe(recipe, RecipeModel(*open.graph), *open.topology, open.plan);
+  return open;
+}
+
+OpenPlan plan_on(const std::shared_ptr<const Problem>& problem, const OperatorGraph& graph, Plan plan) {
+  const bool same = plan.model_fingerprint == problem->graph.fingerprint();
+  return {same ? graph_of(problem) : std::make_shared<const OperatorGraph>(graph),
+          topology_of_problem(problem), std::move(plan)};
+}
+
+OperatorId operator_named(const OperatorGraph& graph, std::string_view name) {
+  const auto found = std::ranges::find(graph.operators(), name, &Operator::name);
+  if (found != graph.operators().end())
+    return OperatorId(static_cast<std::size_t>(found - graph.operators().begin()));
+  std::vector<std::string> names;
+  for (const Operator& op : graph.operators()) names.push_back(op.name);
+  const std::string nearest = did_you_mean(name, names);
+  throw InputError(
+      fmt::format("unknown operator \"{}\"{}; allowed: {}", name, nearest, list_names(names, 4)));
+}
+
+OpenPlan with_config(const OpenPlan& open, std::string_view name, const NamedConfig& named) {
+  const OperatorId op = operator_named(*open.graph, name);
+  OpenPlan changed = open;
+  changed.plan.strategy[op.index()] = config_of(open.graph->operators()[op.index()], named, *open.topology);
+  changed.plan.found_by = "";
+  changed.plan.recipe = "";
+  const PlanOptions& options = open.plan.options;  // which may ask for more than that the config is legal
+  if (options.pipeline || options.state_sharding.any() || options.recompute.kind != Recompute::Kind::None)
+    require_legal(changed);
+  return changed;
+}
+
+NamedConfig named(const ParallelConfig& config, const Operator& op, const Topology& topology) {
+  NamedConfig named;
+  for (std::size_t f = 0; f < op.factors.size(); ++f) {
+    if (config.degrees[f] > 1) named.splits.emplace(op.factors[f].name, config.degrees[f]);
+  }
+  for (const DeviceId device : config.devices) named.devices.push_back(topology.device(device).name);
+  named.copies = config.replicas;
+  named.ring = config.ring;
+  return named;
+}
+
+std::string plan_file_of(const OpenPlan& open) {
+  Plan plan = open.plan;
+  plan.recipe = recognised_recipe(plan.strategy, plan.options, *open.graph, *open.topology, plan.runtime);
+  return to_json(plan, *open.graph, *open.topology);
+}
+
+}  // namespace pipesim
