@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <memory>
 #include <mutex>
 #include <sstream>
@@ -113,14 +114,18 @@ class OpenProblem {
     return interruptible([&] { return std::make_shared<OpenPlan>(open_plan(problem_, text, source)); });
   }
 
-  // Whether the second is a bound or an estimate is told by the third, as Evaluation::proven.
-  [[nodiscard]] py::tuple evaluate(const std::shared_ptr<OpenPlan>& plan) {
-    const Evaluation found = interruptible([&] {
+  // None where an iteration takes `below_s` or longer.
+  [[nodiscard]] py::object evaluate(const std::shared_ptr<OpenPlan>& plan, double below_s) {
+    constexpr double kInSecond = 1e9, kMost = 1e18;
+    const double limit = std::max(0.0, below_s * kInSecond);
+    const Nanoseconds below = limit < kMost ? std::llround(limit) : PlanScorer::kNoLimit;
+    const std::optional<Evaluation> found = interruptible([&] {
       require_plan_of(*problem_, *plan);
       const std::lock_guard lock(mutex_);
-      return scorer_.score(plan);
+      return scorer_.score(plan, below);
     });
-    return py::make_tuple(seconds(found.time), found.feasible(), found.proven);
+    if (!found) return py::none();
+    return py::make_tuple(seconds(found->time), found->feasible(), found->proven);
   }
   [[nodiscard]] py::tuple memory(const std::shared_ptr<OpenPlan>& plan) {
     const std::vector<DeviceMemory> peaks = interruptible([&] {
@@ -264,7 +269,7 @@ void bind_problems(py::module_& m) {
       .def("open", py::overload_cast<const std::string&, const std::string&>(&OpenProblem::open), arg("text"),
            arg("source"))
       .def("candidates", &OpenProblem::candidates, arg("operator"))
-      .def("evaluate", &OpenProblem::evaluate, arg("plan"))
+      .def("evaluate", &OpenProblem::evaluate, arg("plan"), arg("below_s"))
       .def("memory", &OpenProblem::memory, arg("plan"))
       .def(
           "plan",

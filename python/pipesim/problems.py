@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import warnings
 from dataclasses import dataclass
@@ -188,9 +189,15 @@ class Problem:
 
     def evaluate(self, plan: Plan) -> Evaluation:
         """Simulates an iteration. A plan that does not fit into memory is a result."""
+        found = self.evaluate_below(plan, math.inf)
+        assert found is not None
+        return found
+
+    def evaluate_below(self, plan: Plan, time_s: float) -> Optional[Evaluation]:
+        """The same, but None where an iteration takes `time_s` or longer, which is found out sooner than its time."""
         made = plan._made
-        time, fits, proven = self._problem.evaluate(made)
-        return Evaluation(time, fits, proven, lambda: self._problem.memory(made))
+        found = self._problem.evaluate(made, time_s)
+        return None if found is None else Evaluation(*found, lambda: self._problem.memory(made))
 
     def plan(
         self,

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import math
 import os
 import pathlib
 import pickle
@@ -195,6 +196,19 @@ def test_the_order_does_not_matter(options):
     for i in order:
         assert problem.evaluate(plans[i]) == once[i], i
         assert problem.evaluate(plans[i]).iteration_time_s == once[i].iteration_time_s, i
+
+
+@pytest.mark.parametrize("options", [{}, {"microbatches": 2}], ids=str)
+def test_plans_that_take_longer_need_not_be_known(options):
+    problem = pipesim.Problem("alexnet", "p100-4x4:1", **options)
+    plans = random_plans(problem, 80, seed=10)
+    known = [pipesim.Problem("alexnet", "p100-4x4:1", **options).evaluate(plan) for plan in plans]
+    times = sorted(found.iteration_time_s for found in known)
+    for below in (times[40], 0, times[8], math.inf, times[70]):
+        for plan, found in zip(plans, known):
+            expected = found if found.iteration_time_s < below else None
+            assert problem.evaluate_below(plan, below) == expected
+    assert [problem.evaluate(plan) for plan in plans] == known
 
 
 def test_plans_with_other_options_share_a_problem(gpt):

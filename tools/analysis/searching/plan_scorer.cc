@@ -24,9 +24,10 @@ class PlanScorer::Sequence {
            mine.runtime == other.runtime;
   }
 
-  Evaluation score(const std::shared_ptr<const OpenPlan>& open) {
+  std::optional<Evaluation> score(const std::shared_ptr<const OpenPlan>& open, Nanoseconds below) {
     try {
-      return score_change(open);
+      const std::optional<Evaluation> cost = score_change(open, below);
+      return cost && cost->time < below ? cost : std::nullopt;
     } catch (...) {
       current_ = proposed_ = nullptr;  // the next plan is scored from scratch
       throw;
@@ -71,7 +72,7 @@ class PlanScorer::Sequence {
     return cost_;
   }
 
-  Evaluation score_change(const std::shared_ptr<const OpenPlan>& open) {
+  std::optional<Evaluation> score_change(const std::shared_ptr<const OpenPlan>& open, Nanoseconds below) {
     constexpr std::size_t kBetweenLooks = 256, kMostChanged = 2;  // half of the operators
     if (!current_) return start(open);
     const Changed changed = decide(*open);
@@ -81,10 +82,12 @@ class PlanScorer::Sequence {
     std::vector<BoundChange> changes;
     for (const std::size_t i : changed)
       changes.push_back({OperatorId(i), full_.contents().bind(OperatorId(i), open->plan.strategy[i])});
-    constexpr Nanoseconds kNoLimit = std::numeric_limits<Nanoseconds>::max() / 2;
-    proposed_cost_ = changing_.propose(changes, kNoLimit).value();
+    constexpr Nanoseconds kMostTime = std::numeric_limits<Nanoseconds>::max() / 2;
+    const std::optional<Evaluation> cost = changing_.propose(changes, std::min(below, kMostTime));
+    if (!cost) return std::nullopt;  // the current plan stays the one to go on from
+    proposed_cost_ = *cost;
     proposed_ = open;
-    return proposed_cost_;
+    return cost;
   }
 
   void forget() {
@@ -117,8 +120,8 @@ PlanScorer::Sequence& PlanScorer::sequence_of(const std::shared_ptr<const OpenPl
   return *sequences_.front();
 }
 
-Evaluation PlanScorer::score(const std::shared_ptr<const OpenPlan>& plan) {
-  return sequence_of(plan).score(plan);
+std::optional<Evaluation> PlanScorer::score(const std::shared_ptr<const OpenPlan>& plan, Nanoseconds below) {
+  return sequence_of(plan).score(plan, below);
 }
 
 std::vector<DeviceMemory> PlanScorer::peaks(const std::shared_ptr<const OpenPlan>& plan) {

@@ -21,8 +21,11 @@ class PlanScorer {
   PlanScorer(const Topology& topology, const Calibration* calibration);
   ~PlanScorer();
 
+  static constexpr Nanoseconds kNoLimit = EvaluationRequest::kNoLimit;
+
+  /// Nothing where an iteration takes `below` or longer, which takes less effort to find out than its time.
   /// The plan must be for this topology.
-  Evaluation score(const std::shared_ptr<const OpenPlan>& plan);
+  std::optional<Evaluation> score(const std::shared_ptr<const OpenPlan>& plan, Nanoseconds below = kNoLimit);
   /// The peak memory of each device, for which the plan is simulated in full.
   std::vector<DeviceMemory> peaks(const std::shared_ptr<const OpenPlan>& plan);
 
