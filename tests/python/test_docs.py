@@ -4,6 +4,7 @@ import pathlib
 import re
 
 import compiled  # noqa: F401
+import pipesim
 
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "python.md"
 
@@ -18,5 +19,8 @@ def test_examples_of_the_page(tmp_path, monkeypatch, capsys):
     printed = capsys.readouterr().out
     assert 'unknown model "llama3-9b" (did you mean "llama3-8b"?)' in printed
     assert names["best"].simulation.iteration_time_s < names["s"].iteration_time_s
+    begin = names["problem"].evaluate(names["problem"].baseline("data-parallel")).iteration_time_s
+    assert names["time_s"] < begin
+    assert pipesim.simulate(plan="alexnet.plan.json").iteration_time_s == names["time_s"]
     assert len(names["study"].points) == 4 and names["quick"].interrupted
     assert (tmp_path / "llama.plan.json").exists() and (tmp_path / "llama.model.json").exists()
