@@ -120,6 +120,18 @@ def test_options_of_a_problem(tmp_path):
     assert pipeline.schedule == "1f1b" and [len(stage) > 20 for stage in pipeline.stages] == [True, True]
 
 
+def test_a_calibration_holds_for_all_plans(tmp_path):
+    constants = tmp_path / "constants.json"
+    pipesim.calibrate(runs=ROOT / "docs" / "examples" / "pytorch_h100.csv", output=constants)
+    problem = pipesim.Problem("gpt2:batch=8", "dgx-h100:1", calibration=constants)
+    published = pipesim.Problem("gpt2:batch=8", "dgx-h100:1")
+    plan = problem.recipe("dp8")
+    found = assert_is_simulated(problem, plan, tmp_path, calibration=constants)
+    assert found.iteration_time_s != published.evaluate(plan).iteration_time_s
+    with pytest.raises(pipesim.InputError, match="constants.json: "):
+        pipesim.Problem("lenet", "cpu:2", calibration=constants)
+
+
 def test_what_does_not_fit_is_a_result(tmp_path):
     problem = pipesim.Problem("gpt:layers=24,hidden=4096,heads=32", "p100-4x4:1")
     found = assert_is_simulated(problem, problem.baseline("single-device"), tmp_path)
