@@ -129,17 +129,9 @@ Subject PointRunner::planned(const Arguments& point) const {
   request.observer = &quiet;
   const SearchTime time(run.settings.budget.seconds);
   PlannerAnswer answer = plan(request, run.algorithm, time.search());
-  PlannedModel& found = answer.plan;
-  if (const auto reason = illegal(found.graph, found.strategy, found.options, run.topology))
-    throw InputError(*reason);
   if (request_.noise && answer.recipes) choose_by_noise(run, costs, answer);
-  Plan made;
-  made.model = run.model;
-  made.topology = run.topology_text;
-  made.options = found.options;
-  made.found_by = run.algorithm.name;
-  made.strategy = std::move(found.strategy);
-  made.runtime = runtime_of_plan(run, recipe_of_plan(run, answer));
+  Plan made = pipesim::plan_of(run, answer, runtime_of_plan(run, recipe_of_plan(run, answer)));
+  PlannedModel& found = answer.plan;
   if (has_recipes(found.graph))
     made.recipe = recognised_recipe(made.strategy, made.options, found.graph, run.topology, made.runtime);
   return {std::move(found.graph), run.topology, std::move(made), std::move(calibration)};

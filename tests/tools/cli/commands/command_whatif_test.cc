@@ -75,6 +75,21 @@ SLOW_TEST(WhatIf, RecipesOfPointsAreTheBestOfEach) {
   }
 }
 
+// What a recipe overlaps decides the time of its plan, whatever others would overlap.
+TEST(WhatIf, PlansOfAFrameworkEqualSearches) {
+  const std::vector<std::string> asked{"--model",    "llama3-8b:layers=4,sequence=1024",
+                                       "--topology", "dgx-h100:1",
+                                       "--batch",    "32",
+                                       "--for",      "megatron",
+                                       "--only",     "tp=8",
+                                       "--seconds",  "0"};
+  const StudyJson study = json_run(joined_words({"whatif", "--vary", "device.memory=70,80GB"}, asked));
+  const StudyJson single = json_run(joined_words({"search"}, asked));
+  ASSERT_EQ(study["points"].size(), 2U);
+  EXPECT_EQ(study["points"][1]["time_s"], single["iteration_time_s"]);
+  EXPECT_EQ(study["points"][1]["recipe"], single["recipe"]);
+}
+
 // Searches with a budget in proposals, each from the plan of the point before.
 SLOW_TEST(WhatIf, BytesDoNotDependOnThreads) {
   const std::vector<std::string> asked = joined_words(
