@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "search/baselines/baselines.h"
@@ -44,25 +43,39 @@ Plan plan_for(const Problem& problem, const std::string& model, const OperatorGr
   return plan;
 }
 
+// The file may have been made for what has changed since, or say nothing.
+void name_prints(OpenPlan& open) {
+  open.plan.model_fingerprint = open.graph->fingerprint();
+  open.plan.topology_fingerprint = open.topology->fingerprint();
+}
+
 void require_legal(const OpenPlan& open) {
   if (const auto reason = illegal(*open.graph, open.plan.strategy, open.plan.options, *open.topology))
     throw InputError(*reason);
 }
 
-bool same_operators(const OperatorGraph& a, const OperatorGraph& b) {
-  return std::ranges::equal(a.operators(), b.operators(), [](const Operator& x, const Operator& y) {
-    return x.name == y.name && x.kind == y.kind;
+// Sizes may follow the samples of a microbatch, and recipes divide the tokens of experts into groups.
+bool same_sizes(const Operator& a, const Operator& b, std::int64_t batch_of_a, std::int64_t batch_of_b) {
+  if (!std::ranges::equal(a.factors, b.factors, {}, &Factor::name, &Factor::name)) return true;
+  return std::ranges::equal(a.factors, b.factors, [&](const Factor& x, const Factor& y) {
+    return x.size == y.size || x.size * batch_of_b == y.size * batch_of_a;
   });
 }
 
-void require_model_of(const Problem& problem, const OperatorGraph& graph, const PlanOptions& options,
-                      const std::string& model) {
-  if (&graph == &problem.graph && options.microbatches == problem.options.microbatches) return;
-  if (!same_operators(graph, problem.graph))
-    throw InputError(
-        fmt::format("the plan is for model \"{}\", which has other operators than \"{}\", the model of the "
-                    "problem",
-                    model, problem.model));
+bool same_model(const OperatorGraph& a, const OperatorGraph& b) {
+  return a.parameter_count() == b.parameter_count() &&
+         std::ranges::equal(a.operators(), b.operators(), [&](const Operator& x, const Operator& y) {
+           return x.name == y.name && x.kind == y.kind && same_sizes(x, y, a.batch(), b.batch());
+         });
+}
+
+void require_model_of(const Problem& problem, const OperatorGraph& graph, const std::string& model) {
+  if (&graph == &problem.graph || same_model(graph, problem.graph)) return;
+  throw InputError(
+      fmt::format("the plan is for model \"{}\", the model of the problem is \"{}\"", model, problem.model));
+}
+
+void require_samples_of(const Problem& problem, const OperatorGraph& graph, const PlanOptions& options) {
   const std::int64_t samples = samples_per_iteration(graph, options);
   const std::int64_t asked = samples_per_iteration(problem.graph, problem.options);
   if (samples != asked)
@@ -98,7 +111,6 @@ ParallelConfig config_of(const Operator& op, const NamedConfig& named, const Top
         parts(op, fmt::format("parts of factor \"{}\"", factor), degree);
   }
   for (const std::string& device : named.devices) config.devices.push_back(topology.device_named(device));
-  if (const auto reason = illegal(op, config, topology)) throw InputError(prefixed(op, *reason));
   return config;
 }
 
@@ -111,6 +123,7 @@ OpenPlan open_plan(std::string_view text, const std::string& source) {
                 {}};
   std::vector<OtherOrigin> others;
   open.plan = read_plan(file, *open.graph, *open.topology, others);
+  name_prints(open);
   return open;
 }
 
@@ -120,18 +133,18 @@ OpenPlan open_plan(const std::shared_ptr<const Problem>& problem, std::string_vi
   const bool same = file.model_fingerprint() == problem->graph.fingerprint();
   OpenPlan open{
       same ? graph_of(problem) : graph_of_text(problem, file.model()), topology_of_problem(problem), {}};
-  if (!same_operators(*open.graph, problem->graph)) require_model_of(*problem, *open.graph, {}, file.model());
+  require_model_of(*problem, *open.graph, file.model());
   std::vector<OtherOrigin> others;
   open.plan = read_plan(file, *open.graph, *open.topology, others);
-  require_model_of(*problem, *open.graph, open.plan.options, file.model());
+  require_samples_of(*problem, *open.graph, open.plan.options);
   open.plan.topology = problem->topology_text;
-  open.plan.model_fingerprint = open.graph->fingerprint();
-  open.plan.topology_fingerprint = problem->topology.fingerprint();
+  name_prints(open);
   return open;
 }
 
 void require_plan_of(const Problem& problem, const OpenPlan& open) {
-  require_model_of(problem, *open.graph, open.plan.options, open.plan.model);
+  require_model_of(problem, *open.graph, open.plan.model);
+  require_samples_of(problem, *open.graph, open.plan.options);
   if (open.topology.get() != &problem.topology &&
       open.topology->fingerprint() != problem.topology.fingerprint())
     throw InputError(
@@ -180,10 +193,12 @@ OperatorId operator_named(const OperatorGraph& graph, std::string_view name) {
       fmt::format("unknown operator \"{}\"{}; allowed: {}", name, nearest, list_names(names, 4)));
 }
 
-OpenPlan with_config(const OpenPlan& open, std::string_view name, const NamedConfig& named) {
-  const OperatorId op = operator_named(*open.graph, name);
+OpenPlan with_config(const OpenPlan& open, OperatorId op, ParallelConfig config) {
+  const Operator& changes = open.graph->operators()[op.index()];
+  if (const auto reason = illegal(changes, config, *open.topology))
+    throw InputError(prefixed(changes, *reason));
   OpenPlan changed = open;
-  changed.plan.strategy[op.index()] = config_of(open.graph->operators()[op.index()], named, *open.topology);
+  changed.plan.strategy[op.index()] = std::move(config);
   changed.plan.found_by = "";
   changed.plan.recipe = "";
   const PlanOptions& options = open.plan.options;  // which may ask for more than that the config is legal
@@ -192,15 +207,9 @@ OpenPlan with_config(const OpenPlan& open, std::string_view name, const NamedCon
   return changed;
 }
 
-NamedConfig named(const ParallelConfig& config, const Operator& op, const Topology& topology) {
-  NamedConfig named;
-  for (std::size_t f = 0; f < op.factors.size(); ++f) {
-    if (config.degrees[f] > 1) named.splits.emplace(op.factors[f].name, config.degrees[f]);
-  }
-  for (const DeviceId device : config.devices) named.devices.push_back(topology.device(device).name);
-  named.copies = config.replicas;
-  named.ring = config.ring;
-  return named;
+OpenPlan with_config(const OpenPlan& open, std::string_view name, const NamedConfig& config) {
+  const OperatorId op = operator_named(*open.graph, name);
+  return with_config(open, op, config_of(open.graph->operators()[op.index()], config, *open.topology));
 }
 
 std::string plan_file_of(const OpenPlan& open) {

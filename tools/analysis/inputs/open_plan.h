@@ -49,10 +49,10 @@ struct NamedConfig {
   std::int64_t copies = 1;
   bool ring = false;
 };
-/// The same plan with another config of one operator. InputError for an unknown operator, factor or device,
-/// and where the plan is not legal with this config.
+/// The same plan with another config of one operator. InputError where the plan is not legal with it.
+OpenPlan with_config(const OpenPlan& plan, OperatorId op, ParallelConfig config);
+/// InputError for an unknown operator, factor or device, too.
 OpenPlan with_config(const OpenPlan& plan, std::string_view op, const NamedConfig& config);
-NamedConfig named(const ParallelConfig& config, const Operator& op, const Topology& topology);
 
 /// The operator of this name. InputError with "did you mean" where there is none.
 OperatorId operator_named(const OperatorGraph& graph, std::string_view name);

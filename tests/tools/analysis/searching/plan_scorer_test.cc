@@ -43,9 +43,7 @@ std::vector<PlanPointer> changed_plans(const std::shared_ptr<const Problem>& pro
     const std::size_t changes = rng.below(8) == 0 ? operators : 1 + rng.below(2);
     for (std::size_t i = 0; i < changes; ++i) {
       const OperatorId op(rng.below(operators));
-      plan = with_config(
-          plan, problem->graph.operators()[op.index()].name,
-          named(candidates.random(op, rng), problem->graph.operators()[op.index()], problem->topology));
+      plan = with_config(plan, op, candidates.random(op, rng));
     }
     plans.push_back(std::make_shared<const OpenPlan>(std::move(plan)));
   }
