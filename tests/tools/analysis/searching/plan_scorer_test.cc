@@ -17,14 +17,8 @@ using PlanPointer = std::shared_ptr<const OpenPlan>;
 std::shared_ptr<const Problem> problem_of_microbatches(const std::string& model, std::int32_t microbatches) {
   PlanOptions options;
   options.microbatches = microbatches;
-  return std::make_shared<const Problem>(Problem{{model, microbatches},
-                                                 open_model(model),
-                                                 "p100-4x4:1",
-                                                 open_topology("p100-4x4:1"),
-                                                 options,
-                                                 {},
-                                                 "",
-                                                 ""});
+  return std::make_shared<const Problem>(
+      Problem{model, open_model(model), "p100-4x4:1", open_topology("p100-4x4:1"), options, {}, "", ""});
 }
 
 PlanPointer baseline_of(const std::shared_ptr<const Problem>& problem, const char* name) {
