@@ -1,4 +1,4 @@
-"""The compiled part (python/module)."""
+"""The compiled part: python/module, and in tools/cli/python what calls commands."""
 
 from typing import Any, Callable, Dict, List, Optional, Tuple, Union
 
@@ -52,7 +52,7 @@ class Problem:
         topology_text: str,
         topology: Topology,
         microbatches: int,
-        options: Dict[str, str],
+        options: Dict[str, bytes],
     ) -> None: ...
     @property
     def notes(self) -> str: ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import numbers
 import os
 import subprocess
@@ -67,15 +68,106 @@ def not_built(**options: object) -> NoReturn:
     raise ImportError(f"{MISSING} (this is {os.path.dirname(__file__)}, without commands.py)", name="_pipesim")
 
 
-def text_of(value: object) -> str:
+def shown(value: object) -> str:
+    """A value in a message: on one line, and short."""
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # the caller's classes may raise anything, and Python refuses to write very long integers
+        text = "…"
+    return text if len(text) <= 80 else text[:79] + "…"
+
+
+def described(value: object) -> str:
+    """A value of a wrong type in a message."""
+    return "None" if value is None else f"{shown(value)} of type {type(value).__name__}"
+
+
+def is_number(value: object) -> bool:
+    """Whether it is a real number of Python or NumPy. Booleans are not."""
+    return isinstance(value, (numbers.Real, Decimal)) and not isinstance(value, bool)
+
+
+def text_named(name: str, value: object) -> str:
+    """The argument `name` as text that the compiled part takes."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name}: found {described(value)}, allowed: text")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise errors.UsageError(f"{name}: found {shown(value)}, allowed: text without surrogates") from None
+    return value
+
+
+def texts_named(name: str, values: Any) -> List[str]:
+    """The argument `name` as a list of texts that the compiled part takes."""
+    if not is_list(values):
+        raise TypeError(f"{name}: found {described(values)}, allowed: a list of names")
+    return [text_named(name, text) for text in values]
+
+
+#: The whole numbers that the compiled part takes.
+WHOLE = (-(2**63), 2**63 - 1)
+
+
+def whole_number(name: str, value: Any, least: int = WHOLE[0], most: int = WHOLE[1]) -> int:
+    """The argument `name` as a whole number from `least` to `most`."""
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool):
+        raise TypeError(f"{name}: found {described(value)}, allowed: a whole number")
+    number = int(value)
+    if not least <= number <= most:
+        allowed = "whole numbers of 64 bits" if (least, most) == WHOLE else f"from {least} to {most}"
+        raise errors.UsageError(f"{name}: found {shown(number)}, allowed: {allowed}")
+    return number
+
+
+def number_named(name: str, value: Any, least: float = -math.inf) -> float:
+    """The argument `name` as a number from `least` on, which may be infinite."""
+    if isinstance(value, float) and value >= least:
+        return value
+    if not is_number(value):
+        raise TypeError(f"{name}: found {described(value)}, allowed: a number")
+    try:
+        number = float(value)
+    except (OverflowError, ValueError):  # more digits than a float has; a nan that signals
+        number = math.nan
+    if not number >= least:
+        allowed = "numbers" if least == -math.inf else f"numbers from {least:g} on"
+        raise errors.UsageError(f"{name}: found {shown(value)}, allowed: {allowed}")
+    return number
+
+
+def size_named(name: str, value: Any, unit: str) -> str:
+    """The argument `name`, which is text or a number in this unit, as text that the compiled part takes."""
+    if isinstance(value, str) and value:
+        return text_named(name, value)
+    if not is_number(value):
+        raise TypeError(f"{name}: found {described(value)}, allowed: text with a number, or a number")
+    number_named(name, value)
+    return text_of(value) + unit
+
+
+def path_named(name: str, value: Any) -> bytes:
+    """The argument `name`, which is a path, as the compiled part takes it."""
+    if not isinstance(value, (str, bytes, os.PathLike)):
+        raise TypeError(f"{name}: found {described(value)}, allowed: a path")
+    try:
+        path = os.fsencode(value)
+    except UnicodeEncodeError:
+        path = b""
+    if not path or b"\0" in path:
+        raise errors.UsageError(f"{name}: found {shown(value)}, allowed: a path")
+    return path
+
+
+def text_of(value: Any) -> str:
     """As an option's value is written."""
     as_text = getattr(value, "_as_option", None)
     if as_text is not None:
         return str(as_text())
     if isinstance(value, (str, bytes, os.PathLike)):
         return os.fsdecode(value)
-    if isinstance(value, bool) or not isinstance(value, (numbers.Real, Decimal)):
-        raise TypeError(f"found {value!r} of type {type(value).__name__}, allowed: text, a number, a path, or an object of pipesim")
+    if not is_number(value):
+        raise TypeError(f"found {described(value)}, allowed: text, a number, a path, or an object of pipesim")
     if isinstance(value, numbers.Integral):
         return str(int(value))
     number = float(value)
@@ -114,9 +206,7 @@ def word_of(name: str, argument: str, value: object) -> str:
     """A value of an option that takes `argument`."""
     if isinstance(value, Mapping):
         raise TypeError("found a dict, allowed: text, a path, or an object; pipesim.Model(…) makes a model of a dict")
-    text = text_of(value)
-    is_number = isinstance(value, (numbers.Real, Decimal))
-    return f"--{name}={text}" + (UNITS.get(argument, "") if is_number else "")
+    return f"--{name}={text_of(value)}" + (UNITS.get(argument, "") if is_number(value) else "")
 
 
 def words_of(command: str, options: Mapping[str, object]) -> List[str]:
@@ -130,7 +220,7 @@ def words_of(command: str, options: Mapping[str, object]) -> List[str]:
             continue
         try:
             if not argument and not isinstance(value, bool):
-                raise TypeError(f"found {value!r} of type {type(value).__name__}, allowed: True or False")
+                raise TypeError(f"found {described(value)}, allowed: True or False")
             if value is True and (not argument or may_stand_alone):
                 words.append(f"--{name}")
             elif repeated and isinstance(value, Mapping):
@@ -185,7 +275,7 @@ def told_to(progress: object) -> Optional[Callable[..., object]]:
     if progress is None:
         return None
     if not callable(progress):
-        raise TypeError(f"progress: found {progress!r}, allowed: a function of a Progress")
+        raise TypeError(f"progress: found {described(progress)}, allowed: a function of a Progress")
     call_back = progress
     return lambda *now: call_back(Progress(*now))
 

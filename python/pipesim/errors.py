@@ -1,4 +1,8 @@
-"""What goes wrong in pipesim, as exceptions. Each message is the one line that the command would print."""
+"""What goes wrong in pipesim, as exceptions. Each message is one line.
+
+Functions that are commands raise the line that the command prints. Models, topologies, plans and problems name the
+arguments of Python instead of options.
+"""
 
 
 class Error(Exception):

@@ -8,10 +8,9 @@ import json
 import os
 import tempfile
 from dataclasses import dataclass
-from operator import index
 from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Tuple, Union
 
-from .calling import PathLike, call, compiled, settings_of
+from .calling import PathLike, call, compiled, described, path_named, settings_of, text_named, texts_named, whole_number
 from .html import page, significant, table
 from .errors import InputError
 
@@ -77,9 +76,9 @@ class Model:
         if isinstance(source, Mapping):
             text = kept_file(json.dumps(source), ".model.json")
         elif isinstance(source, (str, os.PathLike)):
-            text = os.fspath(source)
+            text = text_named("model", os.fspath(source))
         else:
-            raise TypeError(f"found a {type(source).__name__}, allowed: a name, a file, or a dict of a model file")
+            raise TypeError(f"model: found {described(source)}, allowed: a name, a file, or a dict of a model file")
         texts = settings_of(settings)
         #: how the model is named to commands
         self.text: str = compiled().model_text(text, texts)
@@ -187,9 +186,9 @@ class Topology:
 
     def __init__(self, source: PathLike) -> None:
         if not isinstance(source, (str, os.PathLike)):
-            raise TypeError(f"found a {type(source).__name__}, allowed: a name or a file")
+            raise TypeError(f"topology: found {described(source)}, allowed: a name or a file")
         #: how the topology is named to commands
-        self.text: str = os.fspath(source)
+        self.text: str = text_named("topology", os.fspath(source))
         self._topology: _pipesim.Topology = compiled().Topology(self.text)
 
     @property
@@ -282,21 +281,21 @@ class Plan:
     _known_made: Optional[_pipesim.Plan] = None
 
     def __init__(self, path: PathLike) -> None:
-        path = os.fspath(path)
+        self._path = os.fsdecode(path_named("path", path))
         try:
-            with open(path, encoding="utf-8-sig") as file:
+            with open(self._path, encoding="utf-8-sig") as file:
                 text = file.read()
         except OSError as error:
-            raise InputError(f"{path}: can't be read: {error.strerror}") from None
+            raise InputError(f"{self._source}: can't be read: {error.strerror}") from None
         except UnicodeDecodeError:
-            raise InputError(f"{path}: is no text, allowed: a plan file") from None
-        self._take(text, path)
+            raise InputError(f"{self._source}: is no text, allowed: a plan file") from None
+        self._take(text)
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
         """The plan of a plan file's text."""
         plan = cls.__new__(cls)
-        plan._take(text, None)
+        plan._take(text_named("text", text))
         return plan
 
     @classmethod
@@ -305,8 +304,7 @@ class Plan:
         plan._known_made = made
         return plan
 
-    def _take(self, text: str, path: Optional[str]) -> None:
-        self._path = path
+    def _take(self, text: str) -> None:
         self._known_text = text
         try:
             document = json.loads(text)
@@ -321,7 +319,8 @@ class Plan:
 
     @property
     def _source(self) -> str:
-        return self._path or "plan"
+        """What messages call it."""
+        return "plan" if self._path is None else os.fsencode(self._path).decode(errors="replace")
 
     @property
     def _text(self) -> str:
@@ -373,10 +372,22 @@ class Plan:
 
         InputError for an unknown operator, factor or device, and where the plan is not legal with this config.
         """
-        if isinstance(devices, str):
-            raise TypeError(f"devices: found {devices!r}, allowed: a list of names")
-        parts = {factor: index(number) for factor, number in splits.items()}
-        return Plan._of(self._made.with_config(operator, parts, list(devices), index(copies), ring))
+        # Searches change plans all the time, so the usual types go to the compiled part at once. What it refuses is
+        # checked here, to name the argument that is wrong.
+        made: Any = self._made
+        usual = type(splits) is dict and type(devices) in (tuple, list) and type(copies) is int and type(ring) is bool
+        if usual and bool not in map(type, splits.values()):
+            try:
+                return Plan._of(made.with_config(operator, splits, devices, copies, ring))
+            except TypeError:
+                pass
+        if not isinstance(splits, Mapping):
+            raise TypeError(f"splits: found {described(splits)}, allowed: a dict of numbers of parts by factor")
+        parts = {text_named("splits", factor): whole_number("splits", number) for factor, number in splits.items()}
+        names = texts_named("devices", devices)
+        if not isinstance(ring, bool):
+            raise TypeError(f"ring: found {described(ring)}, allowed: True or False")
+        return Plan._of(made.with_config(text_named("operator", operator), parts, names, whole_number("copies", copies), ring))
 
     def to_json(self) -> str:
         """The text of a plan file."""

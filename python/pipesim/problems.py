@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import math
-import operator
+import os
 import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Tuple, Union
 
 from . import errors
-from .calling import PathLike, ProgressCallback, compiled, text_of, told_to
+from .calling import (
+    PathLike,
+    ProgressCallback,
+    compiled,
+    described,
+    number_named,
+    path_named,
+    size_named,
+    text_named,
+    told_to,
+    whole_number,
+)
 from .html import duration, page, table
 from .inputs import Config, Model, Plan, Topology
 
@@ -23,7 +34,7 @@ class Evaluation:
     def __init__(self, iteration_time_s: float, fits: bool, proven: bool, memory: Any) -> None:
         #: the same to the bit as `simulate` says
         self.iteration_time_s = iteration_time_s
-        #: into memory
+        #: whether the plan fits into the memory of all devices
         self.fits = fits
         #: False for schedules that never end, where the time is an estimate
         self.proven = proven
@@ -76,7 +87,7 @@ class PlannerAnswer:
     note: str  #: what the algorithm says of its plan; "" or a sentence
     proven: Optional[bool]  #: that no plan of the algorithm's is better; None where it proves nothing
     lower_bound_s: Optional[float]  #: no plan is faster; None where no bound is known
-    seconds: float  #: that the algorithm took
+    seconds: float  #: how long the algorithm took
     interrupted: bool  #: `progress` ended it
 
     def _repr_html_(self) -> str:
@@ -90,12 +101,44 @@ class PlannerAnswer:
         return page(f"{self.plan.model} on {self.plan.topology}", figures)
 
 
+def plan_named(value: Any, allowed: str = "a Plan") -> Plan:
+    """The argument `plan`."""
+    if isinstance(value, Plan):
+        return value
+    hint = ""
+    if isinstance(value, (str, bytes, os.PathLike)):
+        hint = ", which problem.open(path) makes of a file"
+    elif isinstance(getattr(value, "plan", None), Plan):
+        hint = ", which is its member .plan"
+    raise TypeError(f"plan: found {described(value)}, allowed: {allowed}{hint}")
+
+
+#: Options of a problem that are words.
+WORDS = (
+    "optimizer",
+    "gradient_type",
+    "recompute",
+    "state_sharding",
+    "gathered_inputs",
+    "gradient_reduction",
+    "runtime",
+)
+
+#: The limits of the command `search`; plan files have no larger seed.
+MOST_SEED, MOST_PROPOSALS, MOST_THREADS = 2**63 - 1, 2**62 - 1, 1024
+
+
 class Problem:
     """A model on a topology, for which plans are made and evaluated.
 
     Evaluations build on each other: a plan that differs from the one before in a few operators costs about what these
-    operators cost. The results do not depend on the order. One runtime and one set of options hold for all plans of the
-    problem; a recipe adds its own.
+    operators cost. Plans with several microbatches, stages, recomputation, sharded state or the runtime of a framework
+    are evaluated in full, which takes longer. The results do not depend on the order.
+
+    Plans that the problem makes have its options and its runtime. A recipe chooses recomputation, sharding, gathered inputs
+    and what overlaps itself, so `recipe` and the algorithms that rank recipes refuse a problem that sets the first three.
+    A plan that was opened, or made elsewhere, keeps its own options and runtime. The memory margin and the calibration
+    hold for all evaluations.
 
     Args:
         model: a Model, or what it takes.
@@ -148,18 +191,17 @@ class Problem:
             "runtime": runtime,
             "calibration": calibration,
         }
-        sizes = ("gradient_piece", "memory_margin")
-        texts = {
-            name: "" if value is None else text_of(value) + (" B" if name in sizes and not isinstance(value, str) else "")
-            for name, value in self._options.items()
-            if name != "microbatches"
-        }
+        texts = {name: text_named(name, self._options[name]).encode() for name in WORDS}
+        texts["gradient_piece"] = size_named("gradient_piece", gradient_piece, " B").encode()
+        texts["imbalance"] = size_named("imbalance", imbalance, "").encode()
+        texts["memory_margin"] = b"" if memory_margin is None else size_named("memory_margin", memory_margin, " B").encode()
+        texts["calibration"] = b"" if calibration is None else path_named("calibration", calibration)
         self._problem: _pipesim.Problem = compiled().Problem(
             self.model.text,
             self.model._graph,
             self.topology.text,
             self.topology._topology,
-            operator.index(microbatches),
+            whole_number("microbatches", microbatches),
             texts,
         )
         for line in self._problem.notes.splitlines():
@@ -172,20 +214,23 @@ class Problem:
 
     def baseline(self, name: str) -> Plan:
         """The baseline of this name: "data-parallel", "expert", …"""
-        return Plan._of(self._problem.baseline(name))
+        return Plan._of(self._problem.baseline(text_named("name", name)))
 
     def recipe(self, text: str) -> Plan:
         """The plan of a recipe such as "dp2,tp4,mbs1", for an iteration with as many samples as the problem has."""
-        return Plan._of(self._problem.recipe(text))
+        return Plan._of(self._problem.recipe(text_named("text", text)))
 
     def open(self, plan: Union[PathLike, Plan]) -> Plan:
-        """A plan file for this problem: it may name another topology with devices of the same names."""
-        plan = plan if isinstance(plan, Plan) else Plan(plan)
-        return Plan._of(self._problem.open(plan.to_json(), plan._source))
+        """A plan file for this problem: it may name another topology with devices of the same names.
+
+        The plan keeps its own options and runtime.
+        """
+        opened = Plan(plan) if isinstance(plan, (str, bytes, os.PathLike)) else plan_named(plan, "a path or a Plan")
+        return Plan._of(self._problem.open(opened.to_json(), opened._source))
 
     def candidates(self, operator: str) -> List[Config]:
         """The legal configs of an operator, from which the searches draw. `Plan.with_config` takes others, too."""
-        return [Config(*config) for config in self._problem.candidates(operator)]
+        return [Config(*config) for config in self._problem.candidates(text_named("operator", operator))]
 
     def evaluate(self, plan: Plan) -> Evaluation:
         """Simulates an iteration. A plan that does not fit into memory is a result."""
@@ -194,9 +239,13 @@ class Problem:
         return found
 
     def evaluate_below(self, plan: Plan, time_s: float) -> Optional[Evaluation]:
-        """The same, but None where an iteration takes `time_s` or longer, which is found out sooner than its time."""
-        made = plan._made
-        found = self._problem.evaluate(made, time_s)
+        """The same, but None where an iteration takes `time_s` or longer.
+
+        That may be known before the whole time is, which makes searches faster. A plan that is evaluated in full takes as
+        long as with `evaluate`.
+        """
+        made = plan_named(plan)._made
+        found = self._problem.evaluate(made, number_named("time_s", time_s))
         return None if found is None else Evaluation(*found, lambda: self._problem.memory(made))
 
     def plan(
@@ -213,15 +262,23 @@ class Problem:
 
         Args:
             algorithm: one of those that `search` knows.
-            seconds: that the algorithm may take; 0 for no limit; left out: 30, or none with `proposals`.
-            proposals: to end after, for the same plan whatever the machine.
-            seed: of all random choices.
-            threads: left out: as many as there are cores.
-            progress: is called while the algorithm runs, as by `search`.
+            seconds: how long the algorithm may take; 0 sets no limit. The default is 30, and no limit with `proposals`.
+            proposals: how many plans the algorithm tries before it ends, so that it finds the same on every machine.
+            seed: what all random choices depend on.
+            threads: how many threads the algorithm uses, from 1 to 1024. The default is one for each core.
+            progress: a function that is called while the algorithm runs, as `search` calls it.
         """
         if seconds is None:
             seconds = 30 if proposals is None else 0
-        found = self._problem.plan(algorithm, seconds, proposals, seed, threads, told_to(progress))
+        limit = number_named("seconds", seconds, 0)
+        found = self._problem.plan(
+            text_named("algorithm", algorithm),
+            0 if limit == math.inf else limit,
+            None if proposals is None else whole_number("proposals", proposals, 1, MOST_PROPOSALS),
+            None if seed is None else whole_number("seed", seed, 0, MOST_SEED),
+            None if threads is None else whole_number("threads", threads, 1, MOST_THREADS),
+            told_to(progress),
+        )
         plan = Plan._of(found[0])
         return PlannerAnswer(plan, self.evaluate(plan), *found[1:])
 
