@@ -1,28 +1,19 @@
 #include "python/module/background_call.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <limits>
 #include <thread>
 #include <utility>
 
+#include "python/module/interpreter_lock.h"
 #include "sim/base/deadline.h"
 
 namespace pipesim {
 namespace {
 
 namespace py = pybind11;
-
-// Returns whether the interpreter is shutting down, when no other thread gets its lock any more.
-bool interpreter_ends() {
-#if PY_VERSION_HEX >= 0x030D0000
-  return Py_IsFinalizing() != 0;
-#else
-  return _Py_IsFinalizing() != 0;
-#endif
-}
 
 // Reports running work to Python, and learns from Python whether the work is to end.
 class Listener {
@@ -32,7 +23,7 @@ class Listener {
 
   // Whether the work is to end.
   bool hears(const std::optional<Progress>& now) {
-    const py::gil_scoped_acquire locked;
+    const Locked locked;
     try {
       if (PyErr_CheckSignals() != 0) throw py::error_already_set();
       if (!ends_) tell(now);
@@ -84,10 +75,13 @@ void BackgroundCall::run(const std::shared_ptr<BackgroundCall>& call, const std:
   std::thread([call] { call->work_to_end(); }).detach();  // it keeps the call alive
   Listener listener(name, progress);
   {
-    const py::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     std::optional<Progress> now;
     while (!call->ended(now)) {
-      if (interpreter_ends()) call->end_with_interpreter();
+      if (interpreter_ends()) {  // this thread never returns, see Unlocked
+        call->stop_and_wait();
+        break;
+      }
       if (listener.hears(now)) call->stop_ = true;
       if (listener.gives_up()) break;
     }
@@ -124,14 +118,10 @@ bool BackgroundCall::ended(std::optional<Progress>& progress) {
   return false;
 }
 
-// Like Python's own threads at that time, the waiting thread never returns.
-void BackgroundCall::end_with_interpreter() {
+void BackgroundCall::stop_and_wait() {
   stop_ = true;
-  {
-    std::unique_lock lock(mutex_);
-    ended_.wait(lock, [this] { return done_; });
-  }
-  for (;;) pause();
+  std::unique_lock lock(mutex_);
+  ended_.wait(lock, [this] { return done_; });
 }
 
 }  // namespace pipesim

@@ -47,7 +47,7 @@ class BackgroundCall {
  private:
   void work_to_end();
   bool ended(std::optional<Progress>& progress);
-  [[noreturn]] void end_with_interpreter();
+  void stop_and_wait();
 
   std::atomic<bool> stop_ = false;
   std::exception_ptr error_;

@@ -1,4 +1,5 @@
 #include "python/module/bindings.h"
+#include "python/module/interpreter_lock.h"
 
 #include <pybind11/stl.h>
 
@@ -10,6 +11,7 @@
 #include "models/onnx/onnx_writer.h"
 #include "python/module/background_call.h"
 #include "search/planners/planner.h"
+#include "sim/base/deadline.h"
 #include "sim/base/errors.h"
 #include "sim/base/files.h"
 #include "sim/base/out_of_memory.h"
@@ -31,6 +33,8 @@ void translate(std::exception_ptr thrown) {
   try {
     if (thrown) std::rethrow_exception(thrown);
   } catch (const Interrupted& error) {
+    raise("Interrupted", error);
+  } catch (const OutOfTime& error) {
     raise("Interrupted", error);
   } catch (const InputError& error) {
     raise("InputError", error);
@@ -76,12 +80,12 @@ void bind_errors() { py::register_exception_translator(translate); }
 
 void bind_inputs(py::module_& m) {
   using py::arg;
-  using Unlocked = py::call_guard<py::gil_scoped_release>;
+  using WithoutLock = py::call_guard<Unlocked>;
   m.def(
       "write_file", [](const std::string& file, const std::string& text) { write_file(file, text); },
       arg("file"), arg("text"));
   py::class_<OperatorGraph>(m, "OperatorGraph")
-      .def(py::init(&open_model), arg("text"), Unlocked())
+      .def(py::init(&open_model), arg("text"), WithoutLock())
       .def_property_readonly("name", &OperatorGraph::name)
       .def_property_readonly("batch", &OperatorGraph::batch)
       .def_property_readonly("parameters", &OperatorGraph::parameter_count)
@@ -90,10 +94,10 @@ void bind_inputs(py::module_& m) {
       .def_property_readonly("fingerprint", &OperatorGraph::fingerprint)
       .def("operators", &operators_of)
       .def(
-          "to_json", [](const OperatorGraph& g) { return to_json(g); }, Unlocked())
+          "to_json", [](const OperatorGraph& g) { return to_json(g); }, WithoutLock())
       .def(
           "write_onnx", [](const OperatorGraph& g, const std::string& file) { write_file(file, to_onnx(g)); },
-          arg("file"), Unlocked());
+          arg("file"), WithoutLock());
   m.def(
       "model_text",
       [](const std::string& text, const std::vector<std::string>& settings) {
@@ -102,13 +106,13 @@ void bind_inputs(py::module_& m) {
       arg("text"), arg("settings"));
 
   py::class_<Topology>(m, "Topology")
-      .def(py::init(&open_topology), arg("text"), Unlocked())
+      .def(py::init(&open_topology), arg("text"), WithoutLock())
       .def_property_readonly("name", &Topology::name)
       .def_property_readonly("nodes", &Topology::num_nodes)
       .def_property_readonly("fingerprint", &Topology::fingerprint)
       .def("devices", &devices_of)
       .def(
-          "to_json", [](const Topology& t) { return to_compact_json(t); }, Unlocked());
+          "to_json", [](const Topology& t) { return to_compact_json(t); }, WithoutLock());
 }
 
 }  // namespace pipesim

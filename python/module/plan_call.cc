@@ -36,14 +36,28 @@ void require_taken(const Algorithm& algorithm, const char* setting, bool asked) 
     throw UsageError(fmt::format("{}: does not go with the algorithm {}", setting, algorithm.name));
 }
 
+// What an algorithm that ranks recipes among others may answer with.
+std::vector<RecipeCondition> conditions_of(const PlanOptions& options, const Algorithm& algorithm) {
+  std::vector<RecipeCondition> conditions;
+  if (!algorithm.asks_others) return conditions;
+  const Recompute::Kind again = options.recompute.kind;
+  if (again != Recompute::Kind::None && again != Recompute::Kind::Stage)
+    conditions.push_back(parse_recipe_condition(fmt::format("recompute={}", name_of(again)), false));
+  if (options.state_sharding.any())
+    conditions.push_back(
+        parse_recipe_condition(fmt::format("zero={}", static_cast<int>(options.state_sharding.kind)), false));
+  return conditions;
+}
+
 PlannerSettings settings_for(const Problem& problem, const Algorithm& algorithm, const PlanQuestion& asked) {
   require_taken(algorithm, "proposals", asked.proposals.has_value());
   require_taken(algorithm, "seed", asked.seed.has_value());
   require_taken(algorithm, "threads", asked.threads.has_value());
   if (!(asked.seconds >= 0))
     throw UsageError(fmt::format("seconds: found {}, allowed: 0 (no limit) and more", asked.seconds));
-  if (asked.proposals.value_or(1) < 1 || asked.threads.value_or(1) < 1)
-    throw UsageError("proposals, threads: allowed: from 1 on");
+  if (algorithm.ranks_recipes) refuse_parts_of_recipes(problem.options);
+  const Recompute& recompute = problem.options.recompute;
+  const bool of_stages = recompute.kind == Recompute::Kind::Stage;
   PlannerSettings settings;
   settings.schedules = plan_schedules();
   settings.layers = algorithm.usual_layers;
@@ -52,16 +66,34 @@ PlannerSettings settings_for(const Problem& problem, const Algorithm& algorithm,
   settings.tries_pipelines = !algorithm.splits_alone || problem.options.microbatches > 1;
   settings.budget = {asked.seconds, asked.proposals.value_or(0)};
   settings.threads = asked.threads.value_or(available_cores());
+  settings.chains.recomputes_stages = of_stages;
   settings.chains.seed = asked.seed.value_or(settings.chains.seed);
   settings.chains.threads = std::min(settings.threads, static_cast<int>(settings.chains.chains));
   if (!settings.tries_pipelines && algorithm.makes_stages && problem.runtime != Runtime())
     throw UsageError(fmt::format("runtime {} with the algorithm {}, allowed: pipesim, other algorithms",
                                  problem.runtime.name, algorithm.name));
+  if (of_stages && !(settings.tries_pipelines && algorithm.makes_stages))
+    throw UsageError(
+        fmt::format("recompute: found \"stage\", allowed with the algorithm {}, which makes no stages: none, "
+                    "selective, full",
+                    algorithm.name));
   if (algorithm.splits_alone) require_room(problem.graph, problem.topology, problem.options);
   return settings;
 }
 
 }  // namespace
+
+void refuse_parts_of_recipes(const PlanOptions& options) {
+  const auto refuse = [](const char* name, const std::string& found, const char* allowed) {
+    throw UsageError(
+        fmt::format("{}: found \"{}\", allowed: \"{}\", since recipes choose that", name, found, allowed));
+  };
+  if (options.recompute.kind != Recompute::Kind::None)
+    refuse("recompute", std::string(name_of(options.recompute.kind)), "none");
+  if (options.state_sharding.any()) refuse("state_sharding", options.state_sharding.str(), "none");
+  if (options.gathered_inputs != GatheredInputs::Keep)
+    refuse("gathered_inputs", std::string(name_of(options.gathered_inputs)), "keep");
+}
 
 // Passes the search's progress on, and asks it to end.
 class PlanCall::Watch final : public SearchObserver {
@@ -111,12 +143,10 @@ PlanCall::PlanCall(std::shared_ptr<const Problem> problem, std::shared_ptr<const
       settings_(settings_for(*problem_, algorithm_, question)) {}
 
 void PlanCall::work() {
-  Runtime runtime = problem_->runtime;
-  if (algorithm_.ranks_recipes || (algorithm_.asks_others && has_recipes(problem_->graph))) {
-    settings_.recipes = recipe_filter_of(nullptr, std::nullopt, problem_->model, {}, problem_->runtime);
-    runtime = with_overlap_of(std::move(runtime), settings_.recipes);
-  }
-  const CostModel costs(problem_->topology, calibration_.get(), runtime);
+  if (algorithm_.ranks_recipes || (algorithm_.asks_others && has_recipes(problem_->graph)))
+    settings_.recipes = recipe_filter_of(nullptr, std::nullopt, problem_->model,
+                                         conditions_of(problem_->options, algorithm_), problem_->runtime);
+  const CostModel costs(problem_->topology, calibration_.get(), problem_->runtime);
   PlanRequest request = request_of(*problem_, settings_, costs);
   Watch watch(*this);
   request.status = [&](std::string_view text) { watch.show(text); };
@@ -126,26 +156,25 @@ void PlanCall::work() {
   const Deadline until(seconds, {}, watch.interruption());
   try {
     const PlannerAnswer answer = plan(request, algorithm_, until);
-    if (const Recipe* recipe = recipe_of_plan(*problem_, answer))
-      runtime = with_policies(problem_->runtime, *recipe);
-    Plan made = plan_of(*problem_, answer, std::move(runtime));
-    FoundPlan& found = found_.emplace();
-    found.found_by = answer.found_by;
-    found.note = answer.note;
-    found.proven = answer.proven;
-    found.seconds = answer.seconds;
-    found.lower_bound = answer.lower_bound;
-    const CostModel costs_of_plan(problem_->topology, calibration_.get(), made.runtime);
-    try {
-      if (!found.lower_bound && has_bound(costs_of_plan, made.options))
-        found.lower_bound = lower_bound(answer.plan.graph, costs_of_plan, made.options);
-    } catch (const OutOfTime&) {  // the plan is told without it
-    }
-    found.plan = std::make_shared<OpenPlan>(plan_on(problem_, answer.plan.graph, std::move(made)));
+    found_ = told_of(answer, costs);
   } catch (const NoPlanFound&) {
     if (!stop_requested()) throw;
     throw Interrupted(fmt::format("{}: ended before it had a plan", algorithm_.name));
   }
+}
+
+// Who asked the search to stop wants what it found: the plan is made without a deadline, the bound is not.
+FoundPlan PlanCall::told_of(const PlannerAnswer& answer, const CostModel& costs) const {
+  FoundPlan found{nullptr, answer.found_by, answer.note, answer.proven, answer.lower_bound, answer.seconds};
+  try {
+    if (!found.lower_bound && has_bound(costs, answer.plan.options))
+      found.lower_bound = lower_bound(answer.plan.graph, costs, answer.plan.options);
+  } catch (const OutOfTime&) {  // the plan is told without it
+  }
+  const KeepTo no_deadline(static_cast<const Deadline*>(nullptr));
+  found.plan = std::make_shared<OpenPlan>(
+      plan_on(problem_, answer.plan.graph, plan_of(*problem_, answer, problem_->runtime)));
+  return found;
 }
 
 }  // namespace pipesim

@@ -29,6 +29,9 @@ struct FoundPlan {
   double seconds = 0;  ///< that it took
 };
 
+/// UsageError where the options say what recipes choose themselves: recomputation, sharding, gathered inputs.
+void refuse_parts_of_recipes(const PlanOptions& options);
+
 /// A search for a plan of a problem.
 class PlanCall final : public BackgroundCall {
  public:
@@ -41,6 +44,7 @@ class PlanCall final : public BackgroundCall {
  private:
   class Watch;
   void work() override;
+  [[nodiscard]] FoundPlan told_of(const PlannerAnswer& answer, const CostModel& costs) const;
 
   std::shared_ptr<const Problem> problem_;
   std::shared_ptr<const Calibration> calibration_;

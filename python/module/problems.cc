@@ -5,15 +5,19 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <memory>
 #include <mutex>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "python/module/bindings.h"
+#include "python/module/interpreter_lock.h"
 #include "python/module/plan_call.h"
 #include "python/module/signals.h"
 #include "search/baselines/baselines.h"
@@ -25,6 +29,7 @@
 #include "tools/analysis/inputs/open_plan.h"
 #include "tools/analysis/searching/plan_scorer.h"
 #include "tools/base/figures.h"
+#include "tools/interop/framework/open_run.h"
 
 namespace pipesim {
 namespace {
@@ -81,8 +86,12 @@ std::shared_ptr<const Problem> problem_of(const std::string& model, const Operat
                                           const std::string& topology_text, const Topology& topology,
                                           const ProblemOptions& o) {
   PlanOptions options = plan_options_of(o);
-  require_recompute(graph, options.recompute, true);
-  require_imbalance(graph, options.imbalance);
+  if (options.recompute.kind != Recompute::Kind::Stage) {
+    if (const auto reason = illegal(graph, options.recompute, {}))
+      throw InputError(fmt::format("recompute: found \"{}\", but {}", o.recompute, *reason));
+  }
+  if (const auto reason = illegal(graph, options.imbalance))
+    throw InputError(fmt::format("imbalance: found \"{}\", but {}", o.imbalance, *reason));
   Topology usable = o.memory_margin.empty() ? topology : option("memory_margin", [&] {
     return topology.with_memory_margin(MemoryMargin::parse(o.memory_margin));
   });
@@ -90,6 +99,34 @@ std::shared_ptr<const Problem> problem_of(const std::string& model, const Operat
       model, graph, topology_text, std::move(usable), std::move(options),
       option("runtime", [&] { return parse_runtime(o.runtime); }), o.calibration, profile_note(model)});
 }
+
+// The thread that works on a problem, if one does.
+struct AtWork {
+  std::timed_mutex mutex;
+  std::atomic<std::thread::id> thread;
+};
+
+// A turn at the work. The thread waits until others are done, which its own deadline may end, so that it
+// hears signals meanwhile. A handler of signals runs on the thread that works, and would wait for itself.
+class Turn {
+ public:
+  explicit Turn(AtWork& at_work) : at_work_(at_work) {
+    constexpr std::chrono::milliseconds kBetween{20};
+    if (at_work.thread == std::this_thread::get_id())
+      throw UsageError("a handler of signals can't use the problem whose plan is being evaluated");
+    while (!at_work.mutex.try_lock_for(kBetween)) stop_if_late();
+    at_work.thread = std::this_thread::get_id();
+  }
+  ~Turn() {
+    at_work_.thread = std::thread::id();
+    at_work_.mutex.unlock();
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  AtWork& at_work_;
+};
 
 // A problem that Python works on. Several threads may, one after the other.
 class OpenProblem {
@@ -108,7 +145,11 @@ class OpenProblem {
     return interruptible([&] { return std::make_shared<OpenPlan>(baseline_plan(problem_, costs_, name)); });
   }
   [[nodiscard]] std::shared_ptr<OpenPlan> recipe(const std::string& text) {
-    return interruptible([&] { return std::make_shared<OpenPlan>(recipe_plan(problem_, text)); });
+    return interruptible([&] {
+      refuse_parts_of_recipes(problem_->options);
+      const bool local = dispatches_locally(nullptr, problem_->model, problem_->runtime);
+      return std::make_shared<OpenPlan>(recipe_plan(problem_, text, local));
+    });
   }
   [[nodiscard]] std::shared_ptr<OpenPlan> open(const std::string& text, const std::string& source) {
     return interruptible([&] { return std::make_shared<OpenPlan>(open_plan(problem_, text, source)); });
@@ -121,7 +162,7 @@ class OpenProblem {
     const Nanoseconds below = limit < kMost ? std::llround(limit) : PlanScorer::kNoLimit;
     const std::optional<Evaluation> found = interruptible([&] {
       require_plan_of(*problem_, *plan);
-      const std::lock_guard lock(mutex_);
+      const Turn turn(at_work_);
       return scorer_.score(plan, below);
     });
     if (!found) return py::none();
@@ -130,7 +171,7 @@ class OpenProblem {
   [[nodiscard]] py::tuple memory(const std::shared_ptr<OpenPlan>& plan) {
     const std::vector<DeviceMemory> peaks = interruptible([&] {
       require_plan_of(*problem_, *plan);
-      const std::lock_guard lock(mutex_);
+      const Turn turn(at_work_);
       return scorer_.peaks(plan);
     });
     py::dict by_device;
@@ -162,7 +203,7 @@ class OpenProblem {
   std::string notes_;
   std::shared_ptr<const Calibration> calibration_;
   CostModel costs_;
-  std::mutex mutex_;  // of what follows
+  AtWork at_work_;  // with what follows
   PlanScorer scorer_;
   std::optional<CandidateSet> candidates_;
 };
@@ -188,7 +229,7 @@ py::tuple config_tuple(const ParallelConfig& config, const Operator& op, const s
 py::list OpenProblem::candidates(const std::string& name) {
   const OperatorId op = operator_named(problem_->graph, name);
   const CandidateSet& set = *interruptible([&] {
-    const std::lock_guard lock(mutex_);
+    const Turn turn(at_work_);
     return candidates_ ? &*candidates_ : &candidates_.emplace(problem_->graph, problem_->topology);
   });
   const std::vector<py::str> names = device_names(problem_->topology);
@@ -232,13 +273,13 @@ py::tuple options_of_plan(const OpenPlan& open) {
 
 void bind_problems(py::module_& m) {
   using py::arg;
-  using Unlocked = py::call_guard<py::gil_scoped_release>;
+  using WithoutLock = py::call_guard<Unlocked>;
   m.def("baseline_names",
         [] { return std::vector<std::string>(baseline_names().begin(), baseline_names().end()); });
   py::class_<OpenPlan, std::shared_ptr<OpenPlan>>(m, "Plan")
       .def(py::init(
                [](const std::string& text, const std::string& source) { return open_plan(text, source); }),
-           arg("text"), arg("source"), Unlocked())
+           arg("text"), arg("source"), WithoutLock())
       .def("configs", &configs_of)
       .def("options", &options_of_plan)
       .def(
@@ -248,7 +289,7 @@ void bind_problems(py::module_& m) {
             return with_config(open, op, {std::move(splits), std::move(devices), copies, ring});
           },
           arg("operator"), arg("splits"), arg("devices"), arg("copies"), arg("ring"))
-      .def("to_json", &plan_file_of, Unlocked());
+      .def("to_json", &plan_file_of, WithoutLock());
   py::class_<OpenProblem>(m, "Problem")
       .def(py::init([](const std::string& model, const OperatorGraph& graph, const std::string& topology_text,
                        const Topology& topology, std::int64_t microbatches,
@@ -262,7 +303,7 @@ void bind_problems(py::module_& m) {
                                 text("memory_margin"), text("runtime"), text("calibration")});
            }),
            arg("model"), arg("graph"), arg("topology_text"), arg("topology"), arg("microbatches"),
-           arg("options"), Unlocked())
+           arg("options"), WithoutLock())
       .def_property_readonly("notes", [](const OpenProblem& p) { return utf8(p.notes()); })
       .def("baseline", &OpenProblem::baseline, arg("name"))
       .def("recipe", &OpenProblem::recipe, arg("text"))

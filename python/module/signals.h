@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "python/module/interpreter_lock.h"
 #include "sim/base/deadline.h"
 
 namespace pipesim {
@@ -19,7 +20,7 @@ class SignalWatch {
     constexpr std::chrono::milliseconds kBetween{50};
     if (const Clock::time_point now = Clock::now(); !raised_ && now >= next_) {
       next_ = now + kBetween;
-      const pybind11::gil_scoped_acquire locked;
+      const Locked locked;
       if (PyErr_CheckSignals() != 0) raised_.emplace();
     }
     return raised_.has_value();
@@ -42,7 +43,7 @@ auto interruptible(const Work& work) {
   SignalWatch signals;
   const Deadline until(std::numeric_limits<double>::infinity(), {}, [&] { return signals.heard(); });
   const auto unlocked = [&] {
-    const pybind11::gil_scoped_release release;
+    const Unlocked released;
     const KeepTo keep(until);
     return work();
   };

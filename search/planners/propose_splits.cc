@@ -44,9 +44,9 @@ class SplitsRequest {
       if (request.settings.chains.recipe)
         baselines.push_back(scored(*request.settings.chains.recipe, evaluator));
     }
-    constexpr double kReports = 2, kKept = 0.1, kMostKept = 0.3;
+    constexpr double kReports = 2, kKept = 0.1, kLongest = 0.3;
     if (is_limited())
-      for_report_ = std::clamp(kReports * (before - whole.left()), kKept * seconds_, kMostKept * seconds_) -
+      for_report_ = std::clamp(kReports * (before - whole.left()), kKept * seconds_, kLongest * seconds_) -
                     kKept * seconds_;
   }
 

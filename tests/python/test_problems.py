@@ -597,3 +597,90 @@ def test_plans_of_a_document(tmp_path):
     assert problem.evaluate(plan) == pipesim.Problem("lenet", "cpu:2").evaluate(plan)
     with pytest.raises(pipesim.InputError, match="the plan's model was made of a dict"):
         plan.save(tmp_path / "x.plan.json")
+
+
+@pytest.mark.parametrize("algorithm", ["recipes", "auto"])
+def test_a_ranking_that_is_ended_has_its_plan(algorithm):
+    problem = pipesim.Problem("gpt:layers=12,batch=64", "dgx-a100:2", optimizer="adam", runtime="megatron")
+
+    def enough(now):
+        if now.best_time_s is not None:
+            raise StopIteration
+
+    answer = problem.plan(algorithm, seconds=600, progress=enough)
+    assert answer.interrupted
+    assert problem.evaluate(answer.plan) == answer.evaluation
+
+
+def test_recipes_of_experts_are_simulated_as_by_the_command(tmp_path):
+    model, recipe = "mixtral-8x7b:layers=2,batch=16", "dp2,cp4,mbs1"
+    problem = pipesim.Problem(model, "dgx-h100:1", optimizer="adam", runtime="megatron")
+    plan = problem.recipe(recipe)
+    file = tmp_path / "command.json"
+    words = [f"--model={model}", "--topology=dgx-h100:1", f"--recipe={recipe}", "--runtime=megatron", "--batch=16"]
+    subprocess.run([PIPESIM, "simulate", *words, f"--output={file}"], check=True, capture_output=True)
+    assert plan.to_json() == file.read_text()
+    assert_is_simulated(problem, plan, tmp_path)
+
+
+def test_plans_of_longer_samples_are_others():
+    short = pipesim.Problem("llama:layers=2,sequence=1024,batch=8", "dgx-a100:1", microbatches=2)
+    long = pipesim.Problem("llama:layers=2,sequence=2048,batch=16", "dgx-a100:1")
+    with pytest.raises(pipesim.errors.InputError, match="the plan is for model"):
+        short.evaluate(long.baseline("data-parallel"))
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"recompute": "full"}, 'recompute: found "full", allowed: "none", since recipes choose that'),
+        ({"state_sharding": "zero1"}, 'state_sharding: found "zero1", allowed: "none", since recipes choose that'),
+        ({"gathered_inputs": "again"}, 'gathered_inputs: found "again", allowed: "keep", since recipes choose that'),
+    ],
+)
+def test_recipes_choose_some_options(options, message):
+    problem = pipesim.Problem("gpt:layers=2", "dgx-a100:1", **options)
+    for ask in [lambda: problem.recipe("tp2,dp4"), lambda: problem.plan("recipes", seconds=1)]:
+        with pytest.raises(pipesim.errors.UsageError) as raised:
+            ask()
+        assert str(raised.value) == message
+
+
+def test_options_are_conditions_of_auto():
+    problem = pipesim.Problem("gpt:layers=2,batch=16", "dgx-a100:1", optimizer="adam", state_sharding="zero1")
+    assert problem.plan("auto", seconds=3).plan.options.state_sharding.startswith("zero1")
+
+
+def test_stages_that_are_not_made_are_not_recomputed():
+    problem = pipesim.Problem("gpt:layers=2", "dgx-a100:1", recompute="stage")
+    with pytest.raises(pipesim.errors.UsageError, match='^recompute: found "stage", allowed with the algorithm mcmc'):
+        problem.plan("mcmc", seconds=600)
+
+
+def test_handlers_of_signals_do_not_wait_for_themselves():
+    program = (
+        "import pipesim, signal\n"
+        "problem = pipesim.Problem('llama3-8b:batch=8', 'dgx-h100:4', microbatches=8, optimizer='adam')\n"
+        "plan = problem.baseline('data-parallel')\n"
+        "signal.signal(signal.SIGALRM, lambda *_: problem.evaluate(plan).peak_memory_bytes)\n"
+        "signal.setitimer(signal.ITIMER_REAL, 0.005, 0.005)\n"
+        "while True:\n"
+        "    problem.evaluate(plan).peak_memory_bytes\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert "UsageError: a handler of signals can't use the problem whose plan is being evaluated" in ran.stderr
+
+
+def test_the_end_of_python_ends_evaluations_of_daemons():
+    program = (
+        "import pipesim, threading, time\n"
+        "problem = pipesim.Problem('llama3-8b:batch=8', 'dgx-h100:4', microbatches=8, optimizer='adam')\n"
+        "def work():\n"
+        "    while True:\n"
+        "        problem.evaluate(problem.baseline('data-parallel')).peak_memory_bytes\n"
+        "threading.Thread(target=work, daemon=True).start()\n"
+        "time.sleep(1)\n"
+    )
+    for _ in range(3):
+        ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+        assert (ran.returncode, ran.stderr) == (0, "")

@@ -107,9 +107,9 @@ build_preset() (
 # configure PRESET FOLDER PART…: where it was not, or without these parts. Parts that are there stay.
 configure() {
   local preset=$1 folder=$2 home part options=() fresh=()
-  # A checkout that was moved leaves a cache that cmake refuses.
+  # A checkout that was moved leaves a cache that cmake refuses. A cache keeps what presets said when it was made.
   home=$(sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$folder/CMakeCache.txt" 2>/dev/null || true)
-  if [[ $home != "$root" || ! -e $folder/build.ninja ]]; then
+  if [[ $home != "$root" || ! -e $folder/build.ninja || CMakePresets.json -nt $folder/CMakeCache.txt ]]; then
     fresh=(--fresh)
     for part in execution mpi cuda python tests; do options+=("-DPIPESIM_${part^^}=OFF"); done
   elif has_parts "$folder" "${@:3}"; then

@@ -54,7 +54,8 @@ void require_legal(const OpenPlan& open) {
     throw InputError(*reason);
 }
 
-// Sizes may follow the samples of a microbatch, and recipes divide the tokens of experts into groups.
+// Sizes may follow the samples of a microbatch. Operators of experts have one factor more where a recipe
+// divides their tokens into groups, so their sizes are not compared then.
 bool same_sizes(const Operator& a, const Operator& b, std::int64_t batch_of_a, std::int64_t batch_of_b) {
   if (!std::ranges::equal(a.factors, b.factors, {}, &Factor::name, &Factor::name)) return true;
   return std::ranges::equal(a.factors, b.factors, [&](const Factor& x, const Factor& y) {
@@ -62,8 +63,20 @@ bool same_sizes(const Operator& a, const Operator& b, std::int64_t batch_of_a, s
   });
 }
 
+// Whether a sample of both has as much data, such as tokens or pixels.
+bool same_samples(const OperatorGraph& a, const OperatorGraph& b) {
+  const auto data_of_sample = [](const OperatorGraph& graph, std::int64_t batch_of_other) {
+    std::vector<std::int64_t> elements;
+    for (const Tensor& t : graph.tensors()) {
+      if (t.kind == TensorKind::Data) elements.push_back(t.elements() * batch_of_other);
+    }
+    return elements;
+  };
+  return data_of_sample(a, b.batch()) == data_of_sample(b, a.batch());
+}
+
 bool same_model(const OperatorGraph& a, const OperatorGraph& b) {
-  return a.parameter_count() == b.parameter_count() &&
+  return a.parameter_count() == b.parameter_count() && same_samples(a, b) &&
          std::ranges::equal(a.operators(), b.operators(), [&](const Operator& x, const Operator& y) {
            return x.name == y.name && x.kind == y.kind && same_sizes(x, y, a.batch(), b.batch());
          });
@@ -162,12 +175,14 @@ OpenPlan baseline_plan(const std::shared_ptr<const Problem>& problem, const Cost
   return open;
 }
 
-OpenPlan recipe_plan(const std::shared_ptr<const Problem>& problem, const std::string& text) {
+OpenPlan recipe_plan(const std::shared_ptr<const Problem>& problem, const std::string& text,
+                     bool local_dispatch) {
   Recipe recipe = parse_recipe(text);
   const BatchRequest asked{
       .batch = samples_per_iteration(problem->graph, problem->options), .microbatch = {}, .microbatches = {}};
-  const ModelRun run = run_of_recipe(
-      problem->model, static_cast<std::int64_t>(problem->topology.num_devices()), asked, recipe);
+  ModelRun run = run_of_recipe(problem->model, static_cast<std::int64_t>(problem->topology.num_devices()),
+                               asked, recipe);
+  if (local_dispatch) run.model = with_token_groups(run.model, recipe.shape(true).sequence.token_groups);
   OpenPlan open{graph_of_text(problem, run.model), topology_of_problem(problem), {}};
   open.plan = plan_for(*problem, run.model, *open.graph, "recipe");
   open.plan.options.microbatches = run.microbatches;

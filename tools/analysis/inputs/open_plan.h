@@ -35,9 +35,11 @@ void require_plan_of(const Problem& problem, const OpenPlan& plan);
 OpenPlan baseline_plan(const std::shared_ptr<const Problem>& problem, const CostModel& costs,
                        std::string_view name);
 /// The plan of a recipe, "dp2,tp4,sp,mbs2", with as many samples in an iteration as the problem has. Without
-/// mbs, a microbatch has one sample on each copy of the model. InputError where the recipe can't be read, or
+/// mbs, a microbatch has one sample on each copy of the model. `local_dispatch`: see Recipe::shape().
+/// InputError where the recipe can't be read, or
 /// does not suit the model or the topology.
-OpenPlan recipe_plan(const std::shared_ptr<const Problem>& problem, const std::string& recipe);
+OpenPlan recipe_plan(const std::shared_ptr<const Problem>& problem, const std::string& recipe,
+                     bool local_dispatch);
 /// The plan that an algorithm found (plan_of()).
 OpenPlan plan_on(const std::shared_ptr<const Problem>& problem, const OperatorGraph& graph, Plan plan);
 

@@ -23,8 +23,8 @@ class PlanScorer {
 
   static constexpr Nanoseconds kNoLimit = EvaluationRequest::kNoLimit;
 
-  /// Nothing where an iteration takes `below` or longer, which takes less effort to find out than its time.
-  /// The plan must be for this topology.
+  /// Nothing where an iteration takes `below` or longer, which may take less effort to find out than its
+  /// time. The plan must be for this topology.
   std::optional<Evaluation> score(const std::shared_ptr<const OpenPlan>& plan, Nanoseconds below = kNoLimit);
   /// The peak memory of each device, for which the plan is simulated in full.
   std::vector<DeviceMemory> peaks(const std::shared_ptr<const OpenPlan>& plan);

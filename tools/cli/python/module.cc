@@ -7,6 +7,7 @@
 #include <string>
 
 #include "python/module/bindings.h"
+#include "python/module/interpreter_lock.h"
 #include "tools/base/version.h"
 #include "tools/cli/base/command.h"
 #include "tools/cli/python/command_call.h"
@@ -32,6 +33,7 @@ py::dict options_of(const std::string& command) {
 PYBIND11_MODULE(_pipesim, m) {
   using namespace pipesim;
   using pybind11::arg;
+  keep_threads_from_the_end();
   bind_errors();
   bind_inputs(m);
   bind_problems(m);
