@@ -38,8 +38,8 @@ class ThreadExecution : public Execution {
     const std::vector<Instruction>* instructions = nullptr;
     std::vector<InstructionTime> times;
     std::int64_t involuntary_switches = 0;
-    // The rest is guarded by the device's mutex. A list is woken for the task that it waits for alone: a
-    // device has many lists, and waking all of them for each task takes longer than small tasks do.
+    // The rest is guarded by the device's mutex. When a task ends, only the lists that wait for it are woken:
+    // a device has many lists, and waking all of them takes longer than small tasks do.
     std::optional<TaskId> waits_for;
     std::condition_variable woken;
   };

@@ -229,7 +229,8 @@ OpenPlan with_config(const OpenPlan& open, std::string_view name, const NamedCon
 
 std::string plan_file_of(const OpenPlan& open) {
   Plan plan = open.plan;
-  plan.recipe = recognised_recipe(plan.strategy, plan.options, *open.graph, *open.topology, plan.runtime);
+  plan.recipe =
+      recognised_recipe(plan.strategy, plan.options, RecipeModel(*open.graph), *open.topology, plan.runtime);
   return to_json(plan, *open.graph, *open.topology);
 }
 

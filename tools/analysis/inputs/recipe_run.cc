@@ -114,11 +114,11 @@ Recipe with_policies_of(const Runtime& runtime, Recipe recipe) {
   return recipe;
 }
 
-std::string recognised_recipe(const Strategy& strategy, const PlanOptions& options,
-                              const OperatorGraph& graph, const Topology& topology, const Runtime& runtime) {
-  RecognisedRecipe found = recipe_of(strategy, options, RecipeModel(graph), topology);
+std::string recognised_recipe(const Strategy& strategy, const PlanOptions& options, const RecipeModel& model,
+                              const Topology& topology, const Runtime& runtime) {
+  RecognisedRecipe found = recipe_of(strategy, options, model, topology);
   found.recipe = with_policies_of(runtime, std::move(found.recipe));
-  return found.str(graph);
+  return found.str(model.graph());
 }
 
 }  // namespace pipesim

@@ -45,7 +45,7 @@ Runtime with_overlap_of(Runtime runtime, const RecipeFilter& filter);
 Recipe with_policies_of(const Runtime& runtime, Recipe recipe);
 
 /// What practitioners call a plan: its recipe, or the nearest one (RecognisedRecipe::str()).
-std::string recognised_recipe(const Strategy& strategy, const PlanOptions& options,
-                              const OperatorGraph& graph, const Topology& topology, const Runtime& runtime);
+std::string recognised_recipe(const Strategy& strategy, const PlanOptions& options, const RecipeModel& model,
+                              const Topology& topology, const Runtime& runtime);
 
 }  // namespace pipesim

@@ -152,7 +152,8 @@ PlanReport report_of(Evaluated evaluated, const BoundStrategy& strategy, const F
   report.memory_of_stages = memory_by_stage(strategy, options.pipeline, report.memory);
   Strategy configs;
   for (const BoundOperator* bound : strategy) configs.push_back(bound->config);
-  report.recipe = recognised_recipe(configs, options, graph, topology, part.costs().runtime());
+  const RecipeModel model(graph);
+  report.recipe = recognised_recipe(configs, options, model, topology, part.costs().runtime());
   report.idle = idle_devices(configs, graph, topology);
   report.borrowed_rates = borrowed_rates(graph, topology);
   report.opaque = opaque_operators(graph, strategy, options.pipeline);
@@ -163,8 +164,8 @@ PlanReport report_of(Evaluated evaluated, const BoundStrategy& strategy, const F
   report.critical_host = time_of_hosts(part, report.critical);
   for (const CriticalStep& step : report.critical.steps) report.critical_tasks += part.times(step.from);
   busy_times(part, strategy, report);
-  report.by_cause = communication_times(part, strategy, groups_of_tasks(part, strategy, GroupMembers::Real),
-                                        RecipeModel(graph).axes());
+  report.by_cause =
+      communication_times(part, strategy, groups_of_tasks(part, strategy, GroupMembers::Real), model.axes());
   return report;
 }
 

@@ -133,7 +133,8 @@ Subject PointRunner::planned(const Arguments& point) const {
   Plan made = pipesim::plan_of(run, answer, runtime_of_plan(run, recipe_of_plan(run, answer)));
   PlannedModel& found = answer.plan;
   if (has_recipes(found.graph))
-    made.recipe = recognised_recipe(made.strategy, made.options, found.graph, run.topology, made.runtime);
+    made.recipe =
+        recognised_recipe(made.strategy, made.options, RecipeModel(found.graph), run.topology, made.runtime);
   return {std::move(found.graph), run.topology, std::move(made), std::move(calibration)};
 }
 
