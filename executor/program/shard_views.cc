@@ -220,7 +220,7 @@ DataType ShardViews::stored_type(TensorId weight) const {
 
 // After a step, each device has updated its own part of the home alone.
 bool ShardViews::gathered_in_next_step(TensorId weight) const {
-  return contents_.options().state_sharding.gathers_in_forward && is_trained(weight) &&
+  return contents_.options().state_sharding.gathers_in_forward() && is_trained(weight) &&
          contents_.state_of(weight, strategy_) != contents_.home_of(weight, strategy_);
 }
 

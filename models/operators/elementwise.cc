@@ -85,6 +85,20 @@ void build_binary(OperatorDraft& draft) {
   draft.op.flops_backward_input = {{function->flops_backward, dims}};
 }
 
+// The result of the activation is in no tensor, so backward computes it again from x, as it needs x anyway.
+void build_swiglu(OperatorDraft& draft) {
+  const auto dims = plain_factors(draft, draft.shape(0));
+  if (draft.shape(1) != draft.shape(0))
+    draft.fail(fmt::format("input 1 has shape {}, allowed: {}, that of input 0", to_text(draft.shape(1)),
+                           to_text(draft.shape(0))));
+  draft.input(0, draft.axes(dims)).saved = true;
+  draft.input(1, draft.axes(dims)).saved = true;
+  draft.output("", draft.axes(dims));
+  constexpr double kForward = 6, kBackward = 12;  // silu and a product; their slopes, and silu once more
+  draft.op.flops_forward = {{kForward, dims}};
+  draft.op.flops_backward_input = {{kBackward, dims}};
+}
+
 }  // namespace
 
 AttributeSchema activation_attribute() {
@@ -137,6 +151,14 @@ std::vector<OperatorKind> elementwise_kinds() {
                               "it is drawn again")},
        {{{"x", {64, 128, 512}}}, {{"rate", 0.1}}},
        build_dropout});
+  kinds.push_back({"swiglu",
+                   "silu(x) · y in one kernel, which keeps x and y (Shazeer, 2020; arXiv:2002.05202)",
+                   "x[any dims], y[as x]",
+                   2,
+                   2,
+                   {},
+                   {{{"x", {64, 128, 512}}, {"y", {64, 128, 512}}}, {}},
+                   build_swiglu});
   for (const BinaryFunction& function : binary_functions) {
     kinds.push_back({function.name,
                      fmt::format("{}; y is broadcast where its dims are missing or 1", function.text),

@@ -7,9 +7,10 @@ namespace pipesim {
 
 TensorId gated_ffn(TransformerNetwork& net, const std::string& prefix, TensorId x, std::int64_t hidden,
                    std::int64_t ffn) {
-  const TensorId gate = net.linear_without_bias(prefix + "gate", x, ffn, "silu");
+  const bool fused = net.fuses_swiglu();
+  const TensorId gate = net.linear_without_bias(prefix + "gate", x, ffn, fused ? "none" : "silu");
   const TensorId up = net.linear_without_bias(prefix + "up", x, ffn);
-  const TensorId gated = net.builder().add("mul", prefix + "gated", {gate, up});
+  const TensorId gated = net.builder().add(fused ? "swiglu" : "mul", prefix + "gated", {gate, up});
   return net.linear_without_bias(prefix + "down", gated, hidden);
 }
 
@@ -51,9 +52,11 @@ TensorId experts_ffn(TransformerNetwork& net, TensorId x, const ExpertSizes& siz
     return builder.add("expert_linear", name, {z}, {{"out", out}, {"activation", activation}});
   };
   const auto [z, weights] = route_tokens(net, x, sizes);
-  const TensorId gate = expert_linear("gate", z, sizes.ffn, "silu");
+  const bool fused = net.fuses_swiglu();
+  const TensorId gate = expert_linear("gate", z, sizes.ffn, fused ? "none" : "silu");
   const TensorId up = expert_linear("up", z, sizes.ffn, "none");
-  const TensorId down = expert_linear("down", builder.add("mul", "gated", {gate, up}), sizes.hidden, "none");
+  const TensorId gated = builder.add(fused ? "swiglu" : "mul", "gated", {gate, up});
+  const TensorId down = expert_linear("down", gated, sizes.hidden, "none");
   return builder.add("moe_combine", "combine", {down, weights}, {{"top_k", sizes.top_k}});
 }
 

@@ -97,8 +97,6 @@ TensorId TransformerNetwork::mix_values(const std::string& prefix, TensorId quer
   if (writes_scores_) {
     attributes["dropout"] = dropout_rate_;
     attributes["alibi"] = style.alibi ? 1 : 0;
-  } else {
-    attributes["keep_copy"] = keeps_as_megatron_ ? 1 : 0;
   }
   const char* kind = writes_scores_ ? "scored_attention"
                      : relative     ? "relative_attention"
@@ -160,10 +158,12 @@ ZooOption own_heads_option() {
 }
 
 ZooOption kept_option() {
-  return ZooOption::word("kept", {"once", "megatron", "torch"}, "once",
-                         "what backward needs, once; or as in Megatron-LM: dropout's masks, the loss's "
-                         "softmax in float32 and fused attention's result in two orders, too; or as "
-                         "PyTorch's modules do: dropout's masks and the loss's log softmax in float32");
+  return ZooOption::word(
+      "kept", {"once", "megatron", "torch"}, "once",
+      "what backward needs, once; or as in Megatron-LM: dropout's masks, the loss's "
+      "softmax in float32, too, but not the activation of a gated feed-forward part, which "
+      "one kernel computes with the product; or as PyTorch's modules do: dropout's masks and the loss's log "
+      "softmax in float32");
 }
 
 ZooOption products_option() {

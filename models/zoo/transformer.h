@@ -34,6 +34,8 @@ class TransformerNetwork {
   TensorId norm(const std::string& kind, const std::string& name, TensorId x) {
     return builder_.add(kind, name, {x});
   }
+  /// Whether one kernel computes the gate's silu and its product (kept=megatron).
+  [[nodiscard]] bool fuses_swiglu() const { return keeps_as_megatron_; }
   TensorId add(const std::string& name, TensorId x, TensorId y) { return builder_.add("add", name, {x, y}); }
   TensorId dropout(const std::string& name, TensorId x);
   TensorId rotary(const std::string& name, TensorId x);

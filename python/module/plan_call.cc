@@ -89,7 +89,7 @@ void refuse_parts_of_recipes(const PlanOptions& options) {
         fmt::format("{}: found \"{}\", allowed: \"{}\", since recipes choose that", name, found, allowed));
   };
   if (options.recompute.kind != Recompute::Kind::None)
-    refuse("recompute", std::string(name_of(options.recompute.kind)), "none");
+    refuse("recompute", in_words(options.recompute), "none");
   if (options.state_sharding.any()) refuse("state_sharding", options.state_sharding.str(), "none");
   if (options.gathered_inputs != GatheredInputs::Keep)
     refuse("gathered_inputs", std::string(name_of(options.gathered_inputs)), "keep");

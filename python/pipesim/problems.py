@@ -147,7 +147,7 @@ class Problem:
         optimizer: "sgd", "momentum" or "adam".
         gradient_type: "float32", "float16", "bfloat16" or "float64".
         gradient_piece: largest piece that gradient synchronisation sends at once: bytes, or text such as "25 MB".
-        recompute: "none", "selective", "full" or "stage".
+        recompute: what --recompute takes, such as "none", "full", "mlp" or "moe_act+layernorm".
         state_sharding: "none", "zero1", "zero2", "zero3" and their parts, as `simulate` takes them.
         gathered_inputs: "keep" or "again".
         gradient_reduction: "overlapped" or "after-steps".

@@ -209,7 +209,7 @@ double AdditiveCosts::syncs() const {
   const PlanOptions& options = evaluator_.contents().options();
   const StateSharding& sharding = options.state_sharding;
   const double once = 1.0 / options.microbatches;
-  const double gathers = sharding.gathers_to_use() ? (sharding.keep_gathered ? 1 : 2)
+  const double gathers = sharding.gathers_to_use() ? sharding.gathers_each_microbatch()
                          : sharding.any()          ? once
                                                    : 0;
   return (sharding.each_microbatch() ? 1 : once) + gathers;

@@ -74,7 +74,7 @@ AdditiveCosts::Held AdditiveCosts::state_of(TensorId weight) const {
                         [](const WeightMemory& m) { return m.gradients; }) +
                 most_of(divided, [](const WeightMemory& m) { return m.optimizer_state; });
   if (sharding.gathers_to_use())
-    (sharding.keep_gathered ? held.in_flight : held.once) = most_of(whole, weights);
+    (sharding.keeps_gathered() ? held.in_flight : held.once) = most_of(whole, weights);
   return held;
 }
 

@@ -212,7 +212,7 @@ class AlpaPlanner {
       }
       return {kept, largest};
     }
-    if (plan_.recompute.kind != Recompute::Kind::Selective) return {made, Bytes(0)};
+    if (plan_.recompute.kind != Recompute::Kind::Modules) return {made, Bytes(0)};
     const auto begin = mesh.largest_again.begin();
     const Bytes at_hand = *std::max_element(begin + static_cast<std::ptrdiff_t>(first),
                                             begin + static_cast<std::ptrdiff_t>(last) + 1);
@@ -229,7 +229,7 @@ class AlpaPlanner {
       next = std::max(next, std::min(bytes, largest));
       largest = std::max(largest, bytes);
     }
-    if (plan_.state_sharding.keep_gathered) return {all, Bytes(0)};
+    if (plan_.state_sharding.keeps_gathered()) return {all, Bytes(0)};
     return {Bytes(0), largest + next};
   }
 

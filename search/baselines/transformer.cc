@@ -31,7 +31,7 @@ bool works_within_heads(const Operator& op) {
 
 // Operators that work on each part of a split input by itself and leave their output split alike.
 bool passes_on(const Operator& op) {
-  constexpr std::array<std::string_view, 15> kinds{"attention",
+  constexpr std::array<std::string_view, 16> kinds{"attention",
                                                    "alibi_attention",
                                                    "biased_attention",
                                                    "relative_attention",
@@ -43,6 +43,7 @@ bool passes_on(const Operator& op) {
                                                    "gelu",
                                                    "quick_gelu",
                                                    "silu",
+                                                   "swiglu",
                                                    "sigmoid",
                                                    "tanh",
                                                    "expert_linear"};

@@ -162,7 +162,7 @@ JointJson json_of(const JointPlan& plan) {
   if (plan.recompute.kind == Recompute::Kind::Listed) {
     json["segments"] = plan.recompute.segment_of;
   } else {
-    json["recompute"] = name_of(plan.recompute.kind);
+    json["recompute"] = plan.recompute.str();
   }
   write_policies(plan, json);
   if (plan.pipeline.messages) json["messages"] = name_of(*plan.pipeline.messages);

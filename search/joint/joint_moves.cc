@@ -234,10 +234,10 @@ bool JointMoves::change_schedule(JointPlan& plan, Rng& rng) {
 
 bool JointMoves::change_recompute(JointPlan& plan, Rng& rng) const {
   using enum Recompute::Kind;
-  constexpr std::array kinds{None, Selective, Full, Stage};
-  const Recompute whole{kinds[pick(kinds.size(), rng)], {}};
+  const std::array kinds{Recompute(), Recompute::selective(), Recompute{Full}, Recompute{Stage}};
+  const Recompute whole = kinds[pick(kinds.size(), rng)];
   plan.recompute = whole;
-  if ((whole.kind != Selective && whole.kind != Full) || rng.below(2) == 0) return true;
+  if ((whole.kind != Modules && whole.kind != Full) || rng.below(2) == 0) return true;
   const auto pipeline = plan.has_pipeline() ? std::optional(plan.pipeline) : std::nullopt;
   const std::vector<std::int32_t> segments = recompute_segments(candidates_.graph(), whole, pipeline);
   const std::set<std::int32_t> all(segments.begin(), segments.end());

@@ -43,6 +43,8 @@ PlanDigest digest_of(const JointPlan& plan) {
   PlanMixer mixer;
   mixer.add(plan.microbatches);
   mixer.add(static_cast<std::int64_t>(plan.recompute.kind));
+  mixer.add(static_cast<std::int64_t>(plan.recompute.modules));
+  mixer.add(plan.recompute.count);
   mixer.add_size(plan.recompute.segment_of);
   for (const std::int32_t segment : plan.recompute.segment_of) mixer.add(segment);
   mixer.add(plan.shared_text());

@@ -17,7 +17,7 @@ ShardingTraffic sharding_traffic(const OperatorGraph& graph, const PlanOptions& 
   const double reduce = gradients / own / 2, gather = gathered / own / 2;
   ShardingTraffic traffic{0, 0, sharding.gathers_to_use()};
   (sharding.each_microbatch() ? traffic.each : traffic.once) += reduce;
-  if (sharding.gathers_to_use()) traffic.each += (sharding.keep_gathered ? 1 : 2) * gather;
+  traffic.each += sharding.gathers_each_microbatch() * gather;
   if (!sharding.gathers_before_use()) traffic.once += gather;
   return traffic;
 }

@@ -61,12 +61,24 @@ std::vector<std::uint32_t> EstimateOrder::works_of(const RecipeSpace& space) {
   return works;
 }
 
+namespace {
+
+// Returns EstimateClass::zero.
+std::uint8_t zero_class(const StateSharding& sharding) {
+  if (sharding.gathers_to_use())
+    return sharding.keeps_gathered() ? EstimateClass::kKeepsGathered : EstimateClass::kGathersEach;
+  if (sharding.each_microbatch()) return EstimateClass::kReducesEach;
+  return sharding.any() ? 1 : 0;
+}
+
+}  // namespace
+
 EstimateClass EstimateOrder::class_of(const OpenRecipe& c) const {
   const Recipe& mesh = space_.meshes()[c.mesh];
   EstimateClass of;
   of.mesh = c.mesh, of.work = works_[c.mesh], of.sharding = c.sharding, of.recompute = c.recompute;
   const StateSharding& sharding = space_.shardings(mesh)[c.sharding];
-  of.zero = static_cast<std::uint8_t>(static_cast<int>(sharding.kind) + (sharding.keep_gathered ? 1 : 0));
+  of.zero = zero_class(sharding);
   of.pipelined = mesh.pipeline > 1;
   const std::int64_t node = space_.devices_in_node();
   if (sharding.each_microbatch()) {

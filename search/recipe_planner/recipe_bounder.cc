@@ -5,7 +5,10 @@
 namespace pipesim {
 
 RecipeBounder::RecipeBounder(const RankingRequest& request, const RecipeSpace& space, WorkerThreads& threads)
-    : request_(request), space_(space), parts_(request.model), meshes_(request, parts_, threads) {
+    : request_(request),
+      space_(space),
+      parts_(request.model, space.recomputes()),
+      meshes_(request, parts_, threads) {
   const Topology& topology = request.costs.topology();
   for (std::int32_t communicators = 0; communicators <= kMostLeastCommunicators; ++communicators) {
     Bytes& most = usable_.emplace_back();
@@ -189,7 +192,7 @@ void RecipeBounder::measure_traffic(std::span<const OpenRecipe> recipes) {
 
 // Returns the costs of the copies of the model whose devices differ.
 std::vector<DividedCosts> RecipeBounder::divided_copies(std::uint32_t number, const PipelineChoice& pipeline,
-                                                        Recompute::Kind recompute) const {
+                                                        const Recompute& recompute) const {
   const Recipe& mesh = space_.meshes()[number];
   const StageDivision& division = space_.divisions(mesh.pipeline)[pipeline.division];
   std::vector<DividedCosts> copies;

@@ -81,7 +81,7 @@ class RecipeBounder {
   [[nodiscard]] PermanentBytes permanent_of(std::uint32_t mesh, const StateSharding& sharding) const;
   const ScheduleShape& shape_of(const Recipe& mesh, const PipelineChoice& pipeline);
   [[nodiscard]] std::vector<DividedCosts> divided_copies(std::uint32_t mesh, const PipelineChoice& pipeline,
-                                                         Recompute::Kind recompute) const;
+                                                         const Recompute& recompute) const;
   [[nodiscard]] std::vector<DividedCosts> divided(const OpenRecipe& recipe) const;
   const StepSequence& steps_of(const OpenRecipe& recipe);
   // Mesh, sharding, and whether the schedule goes both ways.

@@ -31,8 +31,8 @@ std::int32_t least_communicators(const Recipe& mesh, const StageDivision& divisi
 }
 
 DividedCosts::DividedCosts(const CopyCosts& copy, const ModelParts& parts, const StageDivision& division,
-                           std::int64_t groups, Recompute::Kind recompute, bool both_ways)
-    : parts_(parts), groups_(groups), kind_(number_of(recompute)) {
+                           std::int64_t groups, const Recompute& recompute, bool both_ways)
+    : parts_(parts), groups_(groups), kind_(parts.number_of(recompute)) {
   const std::size_t stages = division.layers.size();
   const auto add_stages = [&](std::vector<Stage>& made, bool mirrored) {
     std::int64_t from = 0;
@@ -103,7 +103,7 @@ DividedCosts::Stage DividedCosts::stage_of(const RecipeMeshCosts& costs, std::si
 DividedCosts::Stage::Backward DividedCosts::backward_of(const RecipeMeshCosts& costs, const Stage& stage,
                                                         std::int64_t from, std::int64_t count,
                                                         BackwardChains PartCosts::*chains) const {
-  const bool full = kRecipeRecomputes[kind_] == Recompute::Kind::Full;
+  const bool full = parts_.recomputes[kind_].kind == Recompute::Kind::Full;
   const bool front = stage.first && !parts_.front.operators.empty();
   const bool behind = stage.last && !parts_.behind.operators.empty();
   const auto layers = static_cast<std::int64_t>(parts_.class_of.size());

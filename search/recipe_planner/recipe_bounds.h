@@ -63,7 +63,7 @@ class DividedCosts {
  public:
   /// `both_ways`: the schedule, where each stage lies on two groups.
   DividedCosts(const CopyCosts& copy, const ModelParts& parts, const StageDivision& division,
-               std::int64_t groups, Recompute::Kind recompute, bool both_ways = false);
+               std::int64_t groups, const Recompute& recompute, bool both_ways = false);
 
   [[nodiscard]] Nanoseconds time(const ScheduleShape& shape, std::int64_t microbatches) const;
   /// Bounds the time by the links alone, since no two transfers hold a lane at once, and by the devices

@@ -34,7 +34,7 @@ LearnedRatios<6>::Classes classes_of_time(const EstimateClass& of) {
 }
 
 LearnedRatios<5>::Classes classes_of_memory(const EstimateClass& of) {
-  const bool keeps_gathered = of.zero > static_cast<int>(StateSharding::Kind::Weights);
+  const bool keeps_gathered = of.zero == EstimateClass::kKeepsGathered;
   const std::uint64_t kind = joined(of.recompute, (of.pipelined ? 1 : 0) + (keeps_gathered ? 2 : 0));
   const std::uint64_t schedule = joined(joined(kind, of.schedule), of.zero);
   const std::uint64_t mesh = joined(joined(of.mesh, of.recompute), keeps_gathered ? 1 : 0);
@@ -51,7 +51,7 @@ double prior_of_time(const EstimateClass& of, OpenRecipe::Known known) {
                    kFarExperts = 0.3;
   if (known == OpenRecipe::Known::OfFew) return 0;  // most of it was simulated
   if (known != OpenRecipe::Known::OfTraffic) return kClose;
-  const bool each_microbatch = of.zero >= 2;
+  const bool each_microbatch = of.zero >= EstimateClass::kReducesEach;
   const bool far = of.copies == EstimateClass::Copies::BetweenNodes;
   const double prior =
       of.pipelined ? (far ? kEachInPipeline : kPipelined) : (each_microbatch ? kEachMicrobatch : kClose);

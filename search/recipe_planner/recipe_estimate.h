@@ -32,7 +32,10 @@ class LearnedRatios {
 
 /// What the time and memory of a recipe are estimated by, beside its bounds.
 struct EstimateClass {
-  std::uint8_t zero = 0;  ///< StateSharding::Kind; one more where gathered weights are kept
+  static constexpr std::uint8_t kReducesEach = 2, kGathersEach = 3, kKeepsGathered = 4;
+  /// 0 without state sharding, 1 where it acts once an iteration, or what each microbatch does (k…Each), or
+  /// that it keeps what it gathered as well.
+  std::uint8_t zero = 0;
   bool pipelined = false;
   bool far_experts = false;  ///< experts are divided beyond a node
   /// Among whom each microbatch gathers weights or adds up gradients; None where it does not. This is of the

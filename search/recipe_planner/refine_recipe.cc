@@ -91,7 +91,7 @@ class RecipeRefiner {
       make(recipe);
       if (recipe != from) found.push_back(std::move(recipe));
     };
-    change([](Recipe& r) { r.recompute = Recompute::Kind::None, r.recomputed_layers.reset(); });
+    change([](Recipe& r) { r.recompute = {}; });
     for (const Recipe& moved : with_a_layer_moved(from)) found.push_back(moved);
     if (from.context > 1) {
       change([](Recipe& r) { r.ring = true, r.ulysses = 1; });
@@ -157,24 +157,24 @@ class RecipeRefiner {
   // Tries the recipe; where it does not fit, with as few recomputed layers as let it fit. Returns whether one
   // is the best.
   bool try_all(const Recipe& recipe) {
-    if (recipe.recompute == Recompute::Kind::Selective || recipe.recompute == Recompute::Kind::Stage)
-      return score(recipe) == Outcome::Better;
+    const bool none_or_first = !recipe.recompute.any() || recipe.recompute.kind == Recompute::Kind::Full ||
+                               recipe.recompute.kind == Recompute::Kind::First;
+    if (!none_or_first) return score(recipe) == Outcome::Better;
     Recipe kept = recipe;
-    kept.recompute = Recompute::Kind::None;
-    kept.recomputed_layers.reset();
+    kept.recompute = {};
     const Outcome outcome = score(kept);
     if (outcome != Outcome::TooLarge) return outcome == Outcome::Better;
     Recipe again = kept;
-    again.recompute = Recompute::Kind::Selective;
+    again.recompute = Recompute::selective();
     bool better = score(again) == Outcome::Better;
-    again.recompute = Recompute::Kind::Full;
+    again.recompute = {Recompute::Kind::First};
     const std::vector<std::int64_t> stages = divide_layers(again, shaped(again).model.num_layers()).layers;
     if (stages.empty()) return better;
     // Times and room rise with their number.
     std::int64_t least = 0, most = *std::ranges::max_element(stages);
     while (least + 1 < most) {
       const std::int64_t middle = (least + most) / 2;
-      again.recomputed_layers = middle;
+      again.recompute.count = middle;
       const Outcome now = score(again);
       if (now == Outcome::NotPossible) return better;
       better = better || now == Outcome::Better;

@@ -30,8 +30,6 @@ class RecipeExpander {
     const std::vector<std::int32_t> stage_of = stages();
     if (recipe_.pipeline > 1)
       made.pipeline = Pipeline{recipe_.schedule_name(), stage_of, {}, recipe_.messages};
-    if (recipe_.recomputed_layers)
-      made.recompute = full_of_first(*recipe_.recomputed_layers, model_.graph(), made.pipeline);
     for (std::size_t i = 0; i < model_.graph().operators().size(); ++i) {
       stop_if_late();
       made.strategy.push_back(config_of(OperatorId(i), mesh_.group(group_of(stage_of[i]))));

@@ -41,8 +41,8 @@ Recipe without_extras(Recipe r) {
   r.ring = false;
   r.state_sharding.group = 0;
   r.sequence_parallel = r.sequence_parallel && r.tensor > 1;
-  r.recomputed_layers.reset();
-  if (r.pipeline == 1 && r.recompute == Recompute::Kind::Stage) r.recompute = Recompute::Kind::Full;
+  if (r.recompute.kind == Recompute::Kind::First) r.recompute = {Recompute::Kind::Full};
+  if (r.pipeline == 1 && r.recompute.kind == Recompute::Kind::Stage) r.recompute = {Recompute::Kind::Full};
   return r;
 }
 

@@ -64,12 +64,7 @@ auto read_part(const WrittenPart& part, std::string_view value, Read read) {
 }
 
 void read_recompute(const WrittenPart& part, Recipe& recipe) {
-  const std::size_t colon = part.value.find(':');
-  recipe.recompute = read_part(part, part.value.substr(0, colon), parse_recompute).kind;
-  if (colon == std::string_view::npos) return;
-  if (recipe.recompute != Recompute::Kind::Full)
-    fail(part.all, "a number of layers goes with full, such as recompute=full:4");
-  recipe.recomputed_layers = number_of({part.all, part.name, part.value.substr(colon + 1)}, 1);
+  recipe.recompute = read_part(part, part.value, parse_recompute);
 }
 
 std::vector<std::int64_t> layers_of_groups(const WrittenPart& part) {
@@ -160,8 +155,13 @@ const std::vector<PartKind>& part_kinds() {
          if (const auto why = read_state_sharding("shard", p.value, r.state_sharding)) fail(p.all, *why);
        }},
       sharding("shard", "shard=8", "so many neighbouring copies divide state; left out, all of them"),
-      sharding("reshard", "reshard=never",
-               "zero3: weights gathered by forward stay for backward (never) or not (always, the default)"),
+      sharding(
+          "reshard", "reshard=never",
+          "zero3: weights gathered by forward do not stay for backward (always, the default), stay (never), "
+          "or stay until the last microbatch's, and gradients are reduced once (last; in pipelines never "
+          "means that)"),
+      sharding("gradients", "gradients=whole",
+               "zero3: gradients accumulate whole and are reduced once an iteration; left out, own"),
       sharding("prefetch", "prefetch=2", "layers ahead of which weights are gathered; left out, 1"),
       sharding("weights", "weights=float32",
                "zero3: 16-bit weights are kept in float32, without a copy in the state; left out, own"),
@@ -171,8 +171,10 @@ const std::vector<PartKind>& part_kinds() {
                "(none, the default)"),
       {"recompute",
        {"recompute=selective",
-        "what is computed again in backward: none, selective, full or stage; full:4: the first 4 layers of "
-        "each stage"},
+        "what is computed again in backward: none, selective (attention), full, stage, or op (all but "
+        "attention and every second product); full:4: the first 4 layers of each stage, uniform:4: in groups "
+        "of 4 layers, every:2: every second one; modules such as moe_act+layernorm: core_attn, mlp, moe, "
+        "moe_act, layernorm, mla_up_proj, shared_experts"},
        read_recompute},
       {"gathered",
        {"gathered=keep",
@@ -271,7 +273,11 @@ Recipe parse_recipe(std::string_view text) {
     left.remove_prefix(all.size() + 1);
   }
   if (!seen.contains("vpp")) recipe.chunks = implied_chunks(recipe);
-  if (const auto why = contradiction(recipe.state_sharding))
+  using enum StateSharding::Reshard;
+  StateSharding& sharding = recipe.state_sharding;
+  // Each microbatch in flight would keep a copy of the same weights.
+  if (recipe.pipeline > 1 && sharding.reshard == Never) sharding.reshard = Last;
+  if (const auto why = contradiction(sharding))
     throw InputError(fmt::format("recipe \"{}\": {}", text, *why));
   return recipe;
 }
@@ -303,9 +309,7 @@ std::string Recipe::str() const {
   if (first) parts.push_back(fmt::format("first={}", *first));
   if (last) parts.push_back(fmt::format("last={}", *last));
   if (!layers.empty()) parts.push_back(fmt::format("layers={}", fmt::join(layers, "-")));
-  if (recompute != Recompute::Kind::None)
-    parts.push_back(fmt::format("recompute={}", pipesim::name_of(recompute)) +
-                    (recomputed_layers ? fmt::format(":{}", *recomputed_layers) : ""));
+  if (recompute.any()) parts.push_back("recompute=" + recompute.str());
   if (gathered) parts.push_back(fmt::format("gathered={}", pipesim::name_of(*gathered)));
   if (reduction) parts.push_back(fmt::format("reduce={}", pipesim::name_of(*reduction)));
   if (tensor_overlap) parts.emplace_back(*tensor_overlap ? "tp-overlap" : "tp-overlap=never");

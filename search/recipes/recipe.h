@@ -60,10 +60,8 @@ struct Recipe {
   std::int64_t chunks = 1;         ///< vpp: stages on each of these groups; two where they lie in a V
   std::int64_t microbatch = 0;     ///< mbs: samples of a microbatch on each copy; 0: not said
   bool sequence_parallel = false;  ///< sp: norms, dropout and residuals divide the sequence over tp
-  Recompute::Kind recompute = Recompute::Kind::None;
-  /// recompute=full:4: the first so many layers of each stage alone; nothing: all.
-  std::optional<std::int64_t> recomputed_layers;
-  StateSharding state_sharding;  ///< zero1, zero2, zero3: what copies of weights (dp · cp) divide
+  Recompute recompute;             ///< any but a list
+  StateSharding state_sharding;    ///< zero1, zero2, zero3: what copies of weights (dp · cp) divide
   /// gathered: what backward reads of inputs that forward gathered; nothing: again under sp and cp.
   std::optional<GatheredInputs> gathered;
   /// reduce: when gradients are reduced, unless each microbatch does; nothing: with a pipeline after a
@@ -105,10 +103,9 @@ struct Recipe {
     const bool once = pipeline > 1 && !state_sharding.each_microbatch();
     return reduction.value_or(once ? GradientReduction::AfterSteps : GradientReduction::Overlapped);
   }
-  /// What plans of this recipe have; recomputation is that of whole stages, whatever `recomputed_layers`
-  /// says.
+  /// What plans of this recipe have.
   [[nodiscard]] PlanPolicies policies() const {
-    return {{recompute, {}}, state_sharding, gathered_inputs(), gradient_reduction()};
+    return {recompute, state_sharding, gathered_inputs(), gradient_reduction()};
   }
   /// Copies of some weight, dense or of an expert.
   [[nodiscard]] std::int64_t copies_of_weights() const {

@@ -201,12 +201,13 @@ std::optional<std::string> illegal_both_ways(const Recipe& recipe) {
 }
 
 std::optional<std::string> illegal_recompute(const Recipe& recipe, const std::vector<std::int64_t>& stages) {
-  if (!recipe.recomputed_layers) return std::nullopt;
-  if (recipe.recompute != Recompute::Kind::Full) return "a number of recomputed layers goes with full";
+  const bool counts = recipe.recompute.of_layers() && recipe.recompute.kind != Recompute::Kind::Full;
+  if (!counts) return std::nullopt;
   const std::int64_t most = *std::ranges::max_element(stages);
-  if (*recipe.recomputed_layers < most) return std::nullopt;
-  return fmt::format("recompute=full:{}: no stage has more than {}; recompute=full computes all again",
-                     *recipe.recomputed_layers, counted(most, "layer"));
+  const bool all = recipe.recompute.kind == Recompute::Kind::First && recipe.recompute.count == most;
+  if (recipe.recompute.count <= most && !all) return std::nullopt;
+  return fmt::format("recompute={}: no stage has more than {}; recompute=full computes all again",
+                     recipe.recompute.str(), counted(most, "layer"));
 }
 
 std::optional<std::string> illegal_sharding(const Recipe& recipe) {
@@ -281,7 +282,7 @@ std::optional<std::string> RecipeModel::illegal(const Recipe& recipe) const {
   const LayerDivision division = divide_layers(recipe, num_layers_);
   if (!division.error.empty()) return division.error;
   if (auto reason = illegal_recompute(recipe, division.layers)) return reason;
-  if (recipe.recompute == Recompute::Kind::Stage && recipe.pipeline == 1)
+  if (recipe.recompute.kind == Recompute::Kind::Stage && recipe.pipeline == 1)
     return "recompute=stage needs pp2 or more";
   if (!recipe.schedule.empty() && recipe.pipeline == 1) return "schedule needs pp2 or more";
   if (recipe.messages && recipe.pipeline == 1) return "messages needs pp2 or more";
@@ -291,8 +292,8 @@ std::optional<std::string> RecipeModel::illegal(const Recipe& recipe) const {
                        recipe.chunks);
   if (recipe.chunks > 1 && !recipe.in_v() && !schedule_kind(recipe.schedule_name()).takes_chunks)
     return fmt::format("vpp{} needs schedule=interleaved", recipe.chunks);
-  if (recipe.recompute != Recompute::Kind::Stage) {
-    if (const auto reason = pipesim::illegal(graph_, Recompute{recipe.recompute, {}}, std::nullopt))
+  if (recipe.recompute.kind != Recompute::Kind::Stage) {
+    if (const auto reason = pipesim::illegal(graph_, recipe.recompute, std::nullopt))
       return "recompute=" + *reason;
   }
   return illegal_sharding(recipe);

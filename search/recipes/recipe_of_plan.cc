@@ -149,17 +149,20 @@ class RecipeReader {
   void read_recompute(RecognisedRecipe& found) const {
     const Recompute& recompute = options_.recompute;
     if (recompute.kind != Recompute::Kind::Listed) {
-      found.recipe.recompute = recompute.kind;
+      found.recipe.recompute = recompute;
       return;
     }
-    const std::int64_t layers = most_again();
-    if (layers == 0 || full_of_first(layers, model_.graph(), options_.pipeline) != recompute) {
+    // Plans of former versions list the first layers of each stage.
+    const Recompute first{Recompute::Kind::First, {}, 0, most_again()};
+    const bool lists_first = first.count > 0 && recompute_segments(model_.graph(), first,
+                                                                   options_.pipeline) == recompute.segment_of;
+    if (!lists_first) {
       found.differences.emplace_back("recompute of a list");
       return;
     }
-    found.recipe.recompute = Recompute::Kind::Full;
     const std::vector<std::int64_t> stages = divide_layers(found.recipe, model_.num_layers()).layers;
-    if (stages.empty() || layers < *std::ranges::max_element(stages)) found.recipe.recomputed_layers = layers;
+    const bool some = stages.empty() || first.count < *std::ranges::max_element(stages);
+    found.recipe.recompute = some ? first : Recompute{Recompute::Kind::Full};
   }
 
   // Segments of the stage with most of them.

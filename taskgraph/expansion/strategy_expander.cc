@@ -147,7 +147,7 @@ void StrategyExpander::add_microbatches(const PipelineOrder& order) {
     if (microbatch_ + 1 == contents_.ways() && blocks_are_alike()) repeat_first_block();
   }
   if (versions.several()) return;
-  if (contents_.options().state_sharding.gathers_in_forward) gathers_.add_in_forward(out_.strategy_);
+  if (contents_.options().state_sharding.gathers_in_forward()) gathers_.add_in_forward(out_.strategy_);
   for (std::size_t i = 0; i < ops; ++i) {
     stop_if_late();
     add_updates(OperatorId(i));

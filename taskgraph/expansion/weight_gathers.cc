@@ -98,7 +98,7 @@ void WeightGathers::begin(const BoundStrategy& strategy, std::int32_t microbatch
 
 void WeightGathers::add_before_use(const BoundStrategy& strategy, std::int32_t microbatch) {
   begin(strategy, microbatch);
-  const bool keep = contents_.options().state_sharding.keep_gathered;
+  const bool keep = contents_.options().state_sharding.keeps_gathered();
   for (std::size_t i = 0; i < strategy.size(); ++i) {
     for (const TensorId weight : contents_.backward().owned_weights(OperatorId(i))) {
       for (const Uses& u : uses_of(weight)) {
@@ -160,7 +160,7 @@ void WeightGathers::add(TensorId weight, std::span<const UseRef> uses, const Pla
   if (!contents_.gathers(weight, target, *now_)) return;
   Wiring& wiring = expander_.begin_wiring(TaskKind::WeightGather, weight);
   wiring.read_in = readers;
-  if (contents_.options().state_sharding.gathers_in_forward) wiring.microbatch = -1;
+  if (contents_.options().state_sharding.gathers_in_forward()) wiring.microbatch = -1;
   wiring.ordinal = 2 * place.stage + (place.backward ? 1 : 0);
   wiring.destinations.assign(uses.begin(), uses.end());
   wiring.plan = &expander_.folded(contents_.gather_plan(weight, target, *now_));
@@ -202,7 +202,7 @@ void WeightGathers::wait_for_layers(TaskId gather, const Place& place, DeviceId 
   const auto behind = std::ranges::upper_bound(part.done, through, {}, &Part::Done::position);
   const bool any = behind != part.done.begin();
   if (any) expander_.dag().add_edge(made_.in_microbatch(std::prev(behind)->task, microbatch_), gather);
-  if (contents_.options().state_sharding.gathers_in_forward) return;
+  if (contents_.options().state_sharding.gathers_in_forward()) return;
   const bool in_step = any && (std::prev(behind)->position >= layers_in(place.stage)) == place.backward;
   if (in_step || microbatch_ > 0) return;
   // Without stages, and with nothing before it on the way forward, it waits for the microbatch before.

@@ -22,13 +22,21 @@ struct Span {
   void cover(const TaskList& begin, const TaskList& end) { append(starts, begin), append(ends, end); }
 };
 
+// Of a device.
+struct Moment {
+  DeviceId device;
+  Nanoseconds when = 0;
+};
+using LiveBytes = std::map<std::pair<OperatorId, MemoryCategory>, LiveBuffer>;
+
 // Collects every buffer's life from the wirings, once for all microbatches that go the same way, and then its
 // times from the timeline, for each of them. What is run again has two lives: until forward has read it, and
 // from its second run until backward has.
 class BufferLives {
  public:
-  BufferLives(const ExpandedStrategy& expanded, const TaskTimes& times)
-      : expanded_(expanded),
+  BufferLives(const ExpandedStrategy& expanded, const TaskTimes& times, const Moment* moment = nullptr)
+      : moment_(moment),
+        expanded_(expanded),
         contents_(expanded.contents()),
         strategy_(&expanded.strategy()),
         times_(times),
@@ -59,6 +67,8 @@ class BufferLives {
   }
 
   [[nodiscard]] MemoryChanges& changes() { return changes_; }
+  /// What is live at the moment that was asked for, by operator and category.
+  [[nodiscard]] const LiveBytes& live() const { return live_; }
 
   // A version of weights is kept from the beginning of their next change until the last microbatch that meets
   // it there is through.
@@ -80,7 +90,8 @@ class BufferLives {
             until = std::max(until, weights_until(op, work.devices[k], user));
           }
           const Bytes bytes = work.memory[k].weights;
-          if (bytes.value != 0) change(work.devices[k], bytes, MemoryCategory::StashedWeights, from, until);
+          if (bytes.value != 0)
+            change({work.devices[k], MemoryCategory::StashedWeights, op, bytes, 0, 0}, from, until);
         }
       }
     }
@@ -119,13 +130,14 @@ class BufferLives {
   struct Buffer {
     DeviceId device;
     MemoryCategory category;
+    OperatorId op;  ///< LiveBuffer::op
     Bytes bytes;
     std::uint32_t starts, ends;  ///< in life_tasks_, where the starts begin, and where the ends do
   };
 
-  void alive(DeviceId device, Bytes bytes, MemoryCategory category, const Span& life) {
+  void alive(DeviceId device, OperatorId op, Bytes bytes, MemoryCategory category, const Span& life) {
     if (bytes.value == 0) return;
-    Buffer& b = buffers_.emplace_back(Buffer{device, category, bytes, 0, 0});
+    Buffer& b = buffers_.emplace_back(Buffer{device, category, op, bytes, 0, 0});
     b.starts = static_cast<std::uint32_t>(life_tasks_.size());
     life_tasks_.insert(life_tasks_.end(), life.starts.begin(), life.starts.end());
     b.ends = static_cast<std::uint32_t>(life_tasks_.size());
@@ -139,7 +151,8 @@ class BufferLives {
     const std::int32_t ways = contents_.ways(), microbatches = (times_.microbatches - way_ + ways - 1) / ways;
     for (std::size_t d = 0; d < of_device.size(); ++d)
       changes_[d].reserve(changes_[d].size() + of_device[d] * static_cast<std::size_t>(microbatches));
-    buffers_.push_back({{}, {}, {}, static_cast<std::uint32_t>(life_tasks_.size()), 0});  // closes the last
+    buffers_.push_back(
+        {{}, {}, {}, {}, static_cast<std::uint32_t>(life_tasks_.size()), 0});  // closes the last
     for (std::int32_t m = way_; m < times_.microbatches; m += ways) add_changes(m);
     buffers_.clear();
     life_tasks_.clear();
@@ -154,13 +167,19 @@ class BufferLives {
       Nanoseconds until = from;
       for (std::size_t t = b.ends; t < buffers_[i + 1].starts; ++t)
         until = std::max(until, end(life_tasks_[t], behind));
-      change(b.device, b.bytes, b.category, from, until);
+      change(b, from, until);
     }
   }
 
-  void change(DeviceId device, Bytes bytes, MemoryCategory category, Nanoseconds from, Nanoseconds until) {
-    changes_[device.index()].emplace_back(from, bytes.value, category);
-    changes_[device.index()].emplace_back(until, -bytes.value, category);
+  void change(const Buffer& b, Nanoseconds from, Nanoseconds until) {
+    if (moment_ != nullptr) {  // at equal times memory is freed first
+      if (b.device != moment_->device || from > moment_->when || until <= moment_->when) return;
+      LiveBuffer& live = live_[{b.op, b.category}];
+      live = {b.op, b.category, live.count + (live.bytes.value == 0 ? 0 : 1), live.bytes + b.bytes};
+      return;
+    }
+    changes_[b.device.index()].emplace_back(from, b.bytes.value, b.category);
+    changes_[b.device.index()].emplace_back(until, -b.bytes.value, b.category);
   }
 
   [[nodiscard]] const OperatorTasks& tasks_of(OperatorId op) const { return expanded_.tasks_of(op, way_); }
@@ -241,26 +260,27 @@ class BufferLives {
       const DeviceId d = b.config.devices[k];
       const TaskList back = backward_end(op, shard);
       const auto record = [&](TaskId begin, const TaskList& outputs_until, const TaskList& saved_until) {
-        alive(d, b.memory[k].outputs, MemoryCategory::Activations, {{begin}, outputs_until});
-        alive(d, b.memory[k].saved, MemoryCategory::Activations, {{begin}, saved_until});
+        alive(d, op, b.memory[k].outputs, MemoryCategory::Activations, {{begin}, outputs_until});
+        alive(d, op, b.memory[k].saved, MemoryCategory::Activations, {{begin}, saved_until});
       };
       record(task_at(tasks.forward, shard), output_until_[op.index()][k],
              again ? forward_end(op, shard) : back);
       if (again) record(task_at(tasks.recompute, shard), again_until_[op.index()][k], back);
-      record_in_passes(b, tasks, shard);
+      record_in_passes(op, b, tasks, shard);
     }
   }
 
   // What is in use while a pass runs: blocks that arrive and leave in a ring, and its workspace.
-  void record_in_passes(const BoundOperator& b, const OperatorTasks& tasks, std::int32_t shard) {
+  void record_in_passes(OperatorId op, const BoundOperator& b, const OperatorTasks& tasks,
+                        std::int32_t shard) {
     const ShardMemory& memory = b.memory[static_cast<std::size_t>(shard)];
     const std::size_t shards = b.config.devices.size();
     const DeviceId device = b.config.devices[static_cast<std::size_t>(shard)];
     const auto record = [&](TaskId first, const PassWork& work, Bytes blocks) {
       if (!first.valid() || (blocks.value == 0 && memory.workspace.value == 0)) return;
       const Span life{{task(first, work, 0, shards, shard)}, {task(first, work, SIZE_MAX, shards, shard)}};
-      alive(device, blocks, MemoryCategory::Transfers, life);
-      alive(device, memory.workspace, MemoryCategory::Activations, life);
+      alive(device, op, blocks, MemoryCategory::Transfers, life);
+      alive(device, op, memory.workspace, MemoryCategory::Activations, life);
     };
     record(tasks.forward, b.forward, memory.forward_blocks);
     record(tasks.recompute, b.forward, memory.forward_blocks);
@@ -284,7 +304,7 @@ class BufferLives {
     }
     for (const DeviceId d : w.plan->local) keep(d, consumers_until(w, d));
     for (const auto& [d, bytes] : w.plan->received)
-      alive(d, bytes, MemoryCategory::Transfers, {first_arrival(w, d), consumers_until(w, d)});
+      alive(d, source.op, bytes, MemoryCategory::Transfers, {first_arrival(w, d), consumers_until(w, d)});
   }
 
   [[nodiscard]] TaskList consumers_until(const Wiring& w, DeviceId d) const {
@@ -310,7 +330,7 @@ class BufferLives {
     const OperatorId producer = w.destinations.front().op;
     const auto& shard_of = (*strategy_)[producer.index()]->shard_of_device;
     for (const auto& [d, bytes] : w.plan->received) {
-      alive(d, bytes, MemoryCategory::ActivationGradients,
+      alive(d, producer, bytes, MemoryCategory::ActivationGradients,
             {first_arrival(w, d), backward_end(producer, shard_of[d.index()])});
     }
     visit_terms(w, [&](const std::vector<UseRef>& consumers) {
@@ -350,7 +370,7 @@ class BufferLives {
         life.cover(first_read(use.op, k, w.read_in), forward_end(use.op, k));
         if (w.read_in != ReadIn::Forward) append(life.ends, backward_end(use.op, k));
       }
-      alive(d, bytes, MemoryCategory::GatheredWeights, life);
+      alive(d, w.destinations.front().op, bytes, MemoryCategory::GatheredWeights, life);
     }
   }
 
@@ -375,9 +395,10 @@ class BufferLives {
     const std::int64_t element = bytes_per_element(type);
     const std::int32_t experts = contents_.loads().dimension(w.tensor);
     const double load = experts < 0 ? 1 : contents_.loads().of(experts, made);
+    const OperatorId made_for = w.destinations.empty() ? consumers.front().op : w.destinations.front().op;
     for (const DeviceId d : one.config.devices) {
       for (const LayoutEntry& e : made.entries_on(d))
-        alive(d, Bytes(loaded(made.box(e).elements() * element, load)), category,
+        alive(d, made_for, Bytes(loaded(made.box(e).elements() * element, load)), category,
               gradient_life(w, consumers, d));
     }
   }
@@ -408,6 +429,8 @@ class BufferLives {
     return life;
   }
 
+  const Moment* moment_;  // where what is live then is asked for, and no changes
+  LiveBytes live_;
   const ExpandedStrategy& expanded_;
   const PlanContents& contents_;
   const BoundStrategy* strategy_;  // of the microbatch
@@ -434,6 +457,48 @@ std::vector<std::pair<DeviceId, Bytes>> gathered_copies(const ExpandedStrategy& 
     copies.emplace_back(d, Bytes(target.elements_on(d) * bytes_per_element(type)));
   }
   return copies;
+}
+
+namespace {
+
+// Adds what is on the device all the time.
+void add_permanent(const ExpandedStrategy& expanded, DeviceId device, std::vector<LiveBuffer>& live) {
+  const PlanContents& contents = expanded.contents();
+  const BoundStrategy& strategy = expanded.strategy();
+  const auto add = [&](OperatorId op, MemoryCategory category, Bytes bytes) {
+    if (bytes.value != 0) live.push_back({op, category, 1, bytes});
+  };
+  for (std::size_t i = 0; i < strategy.size(); ++i) {
+    const OperatorId op(i);
+    if (contents.backward().owned_weights(op).empty()) continue;
+    const OwnedUpdates& work = contents.update_work(op, strategy);
+    for (std::size_t k = 0; k < work.holders.size(); ++k) {
+      if (work.holders[k] != device) continue;
+      add(op, MemoryCategory::Weights, work.memory[k].weights);
+      add(op, MemoryCategory::Gradients, work.memory[k].gradients);
+      add(op, MemoryCategory::OptimizerState, work.memory[k].optimizer_state);
+    }
+  }
+  for (const TensorId w : contents.backward().frozen_weights()) {
+    const Layout& home = contents.layouts()[contents.home_of(w, strategy)];
+    const std::int64_t element = bytes_per_element(contents.graph().tensor(w).type);
+    for (const LayoutEntry& e : home.entries_on(device))
+      add(contents.graph().consumers(w).front().op, MemoryCategory::Weights,
+          Bytes(home.box(e).elements() * element));
+  }
+}
+
+}  // namespace
+
+std::vector<LiveBuffer> live_buffers(const ExpandedStrategy& expanded, const TaskTimes& times,
+                                     DeviceId device, Nanoseconds when) {
+  const Moment moment{device, when};
+  BufferLives lives(expanded, times, &moment);
+  if (expanded.contents().versions().several()) lives.add_weight_versions();
+  std::vector<LiveBuffer> live;
+  for (const auto& [key, buffer] : lives.live()) live.push_back(buffer);
+  add_permanent(expanded, device, live);
+  return live;
 }
 
 MemoryChanges memory_changes(const ExpandedStrategy& expanded, const TaskTimes& times) {

@@ -54,6 +54,19 @@ using MemoryChanges = std::vector<std::vector<MemoryChange>>;  ///< by device, i
 /// The begins and ends of these microbatches' buffers (engine rule 8, see peak_memory()).
 MemoryChanges memory_changes(const ExpandedStrategy& expanded, const TaskTimes& times);
 
+/// A buffer that is there at some moment, or several of one operator.
+struct LiveBuffer {
+  OperatorId op;  ///< that made it, reads it in this pass, or owns the weight
+  MemoryCategory category = MemoryCategory::Activations;
+  std::int64_t count = 1;
+  Bytes bytes;  ///< of all of them
+};
+
+/// Lists what is on the device at this moment of the timeline, with what is there all the time: one entry for
+/// an operator and a category. Their bytes add up to what peak_memory() counts then.
+std::vector<LiveBuffer> live_buffers(const ExpandedStrategy& expanded, const TaskTimes& times,
+                                     DeviceId device, Nanoseconds when);
+
 /// Lists the copies of a weight that devices hold while it is used: first on devices that receive it, then on
 /// devices that make a copy of what they keep. A device makes none where passes read what it keeps.
 std::vector<std::pair<DeviceId, Bytes>> gathered_copies(const ExpandedStrategy& expanded,

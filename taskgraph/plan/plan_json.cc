@@ -145,8 +145,7 @@ std::string to_json(const Plan& plan, const OperatorGraph& graph, const Topology
   if (pipeline) head["schedule"] = pipeline->schedule;
   if (pipeline && pipeline->messages) head["messages"] = name_of(*pipeline->messages);
   const Recompute& recompute = plan.options.recompute;
-  if (recompute.kind != Recompute::Kind::None && recompute.kind != Recompute::Kind::Listed)
-    head["recompute"] = name_of(recompute.kind);
+  if (recompute.any() && recompute.kind != Recompute::Kind::Listed) head["recompute"] = recompute.str();
   std::string text = head.dump(2);
   text.resize(text.size() - 2);  // before the closing "\n}"
   if (pipeline) text += stages_text(graph, *pipeline);

@@ -1,9 +1,11 @@
 #include "taskgraph/plan/recompute.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <map>
 #include <set>
@@ -13,16 +15,25 @@
 #include "models/operator_kind.h"
 #include "sim/base/errors.h"
 #include "sim/base/suggest.h"
+#include "taskgraph/plan/layer_modules.h"
 #include "taskgraph/plan/repeated_blocks.h"
 
 namespace pipesim {
 namespace {
 
-constexpr std::array<std::pair<Recompute::Kind, std::string_view>, 4> kRecomputeNames{
+// Of kinds without a number or modules.
+constexpr std::array<std::pair<Recompute::Kind, std::string_view>, 4> kRecomputeWords{
     {{Recompute::Kind::None, "none"},
-     {Recompute::Kind::Selective, "selective"},
      {Recompute::Kind::Full, "full"},
+     {Recompute::Kind::Operators, "op"},
      {Recompute::Kind::Stage, "stage"}}};
+constexpr std::array<std::pair<Recompute::Kind, std::string_view>, 3> kCountedRecomputes{
+    {{Recompute::Kind::First, "full"},
+     {Recompute::Kind::Groups, "uniform"},
+     {Recompute::Kind::Every, "every"}}};
+constexpr std::array<std::string_view, kRecomputeModules> kModuleNames{
+    "core_attn", "mlp", "moe", "moe_act", "layernorm", "mla_up_proj", "shared_experts"};
+constexpr std::int64_t kMostCounted = 100000;
 
 // ⌈√n⌉ runs of about equal length.
 std::vector<std::int32_t> equal_runs(std::size_t operators) {
@@ -66,32 +77,91 @@ bool saves_for_itself(const Operator& op) {
 
 }  // namespace
 
-std::string_view name_of(Recompute::Kind kind) {
-  for (const auto& [named, name] : kRecomputeNames) {
-    if (named == kind) return name;
+std::string_view name_of(RecomputeModule module) { return kModuleNames[static_cast<std::size_t>(module)]; }
+
+Recompute Recompute::of_modules(std::initializer_list<RecomputeModule> modules) {
+  Recompute recompute{Kind::Modules};
+  for (const RecomputeModule module : modules) recompute.modules |= 1U << static_cast<unsigned>(module);
+  return recompute;
+}
+
+std::string Recompute::str() const {
+  if (*this == selective()) return "selective";
+  if (kind == Kind::Modules) {
+    std::vector<std::string_view> names;
+    for (std::size_t m = 0; m < kRecomputeModules; ++m) {
+      if (has(static_cast<RecomputeModule>(m))) names.push_back(kModuleNames[m]);
+    }
+    return fmt::format("{}", fmt::join(names, "+"));
   }
-  throw InternalError("a list of operators to recompute has no name");
+  for (const auto& [named, name] : kCountedRecomputes) {
+    if (named == kind) return fmt::format("{}:{}", name, count);
+  }
+  for (const auto& [named, name] : kRecomputeWords) {
+    if (named == kind) return std::string(name);
+  }
+  throw InternalError("a list of operators to recompute has no text");
 }
 
 std::string in_words(const Recompute& recompute) {
-  if (recompute.kind != Recompute::Kind::Listed) return std::string(name_of(recompute.kind));
+  if (recompute.kind != Recompute::Kind::Listed) return recompute.str();
   const auto again = std::ranges::count_if(recompute.segment_of, [](std::int32_t s) { return s >= 0; });
   return "of " + counted(again, "operator");
 }
 
-std::vector<std::string> recompute_names() {
-  std::vector<std::string> names;
-  for (const auto& [kind, name] : kRecomputeNames) names.emplace_back(name);
-  return names;
+std::string recompute_forms() {
+  return fmt::format(
+      "none, selective, full, stage, op; a number of layers: full:4 (the first of each stage), uniform:4 "
+      "(groups of so many), every:2; modules with + between them: {}",
+      fmt::join(kModuleNames, ", "));
 }
 
-Recompute parse_recompute(std::string_view name) {
-  for (const auto& [kind, named] : kRecomputeNames) {
-    if (named == name) return {kind, {}};
+namespace {
+
+std::optional<std::int64_t> count_in(std::string_view text) {
+  std::int64_t count = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stopped, error] = std::from_chars(text.data(), end, count);
+  if (error != std::errc() || stopped != end || count < 1 || count > kMostCounted) return std::nullopt;
+  return count;
+}
+
+std::optional<Recompute> modules_in(std::string_view text) {
+  Recompute recompute{Recompute::Kind::Modules};
+  while (true) {
+    const std::string_view name = text.substr(0, text.find('+'));
+    const auto* const found = std::ranges::find(kModuleNames, name);
+    if (found == kModuleNames.end()) return std::nullopt;
+    recompute.modules |= 1U << static_cast<unsigned>(found - kModuleNames.begin());
+    if (name.size() == text.size()) return recompute;
+    text.remove_prefix(name.size() + 1);
   }
-  const std::vector<std::string> names = recompute_names();
-  throw InputError(fmt::format("recompute \"{}\": unknown{}, allowed: {}", name,
-                               did_you_mean(std::string(name), names), list_names(names)));
+}
+
+}  // namespace
+
+Recompute parse_recompute(std::string_view text) {
+  if (text == "selective") return Recompute::selective();
+  for (const auto& [kind, word] : kRecomputeWords) {
+    if (word == text) return {kind};
+  }
+  const std::size_t colon = text.find(':');
+  if (const auto modules = modules_in(text)) return *modules;
+  if (colon != std::string_view::npos) {
+    for (const auto& [kind, word] : kCountedRecomputes) {
+      if (word != text.substr(0, colon)) continue;
+      const auto count = count_in(text.substr(colon + 1));
+      if (!count)
+        throw InputError(fmt::format("recompute \"{}\": allowed: {}: with a number from 1 to {}", text, word,
+                                     kMostCounted));
+      return {.kind = kind, .count = *count};
+    }
+  }
+  std::vector<std::string> words{"selective"};
+  for (const auto& [kind, word] : kRecomputeWords) words.emplace_back(word);
+  words.insert(words.end(), kModuleNames.begin(), kModuleNames.end());
+  throw InputError(fmt::format("recompute \"{}\": unknown{}, allowed: {}", text,
+                               did_you_mean(std::string(text), words), recompute_forms()));
 }
 
 namespace {
@@ -129,19 +199,54 @@ std::vector<std::int32_t> layers_of(const OperatorGraph& graph) {
   return layer_of;
 }
 
+namespace {
+
+// Returns segments of the layers of each stage that `segment` chooses: it gets the number of a layer in its
+// stage and returns which of the stage's segments it belongs to, or kNoSegment.
+std::vector<std::int32_t> segments_of_layers(const OperatorGraph& graph,
+                                             const std::optional<Pipeline>& pipeline, auto segment) {
+  const std::vector<std::int32_t> layer_of = layers_of(graph);
+  std::map<std::int32_t, std::vector<std::int32_t>> of_stages;            // layers
+  std::map<std::pair<std::int32_t, std::int64_t>, std::int32_t> numbers;  // by stage and segment
+  std::vector<std::int32_t> segments(layer_of.size(), kNoSegment);
+  for (std::size_t i = 0; i < layer_of.size(); ++i) {
+    if (layer_of[i] == kNoLayer) continue;
+    const std::int32_t stage = pipeline ? pipeline->stage_of[i] : 0;
+    std::vector<std::int32_t>& layers = of_stages[stage];
+    if (std::ranges::find(layers, layer_of[i]) == layers.end()) layers.push_back(layer_of[i]);
+    const std::int64_t of_stage = segment(std::ranges::find(layers, layer_of[i]) - layers.begin());
+    if (of_stage == kNoSegment) continue;
+    const auto next = static_cast<std::int32_t>(numbers.size());
+    segments[i] = numbers.try_emplace({stage, of_stage}, next).first->second;
+  }
+  return segments;
+}
+
+}  // namespace
+
 std::vector<std::int32_t> recompute_segments(const OperatorGraph& graph, const Recompute& recompute,
                                              const std::optional<Pipeline>& pipeline) {
   std::vector<std::int32_t> segments(graph.operators().size(), kNoSegment);
+  const std::int64_t count = recompute.count;
   switch (recompute.kind) {
     case Recompute::Kind::None:
       break;
-    case Recompute::Kind::Selective:
-      for (std::size_t i = 0, next = 0; i < segments.size(); ++i) {
-        if (is_attention(graph.operators()[i].kind)) segments[i] = static_cast<std::int32_t>(next++);
-      }
-      break;
+    case Recompute::Kind::Modules:
+      segments = module_segments(graph, recompute, layers_of(graph));
+      return pipeline ? cut_by_stages(std::move(segments), pipeline->stage_of) : segments;
+    case Recompute::Kind::Operators:
+      segments = operator_segments(graph, layers_of(graph));
+      return pipeline ? cut_by_stages(std::move(segments), pipeline->stage_of) : segments;
     case Recompute::Kind::Full:
       return full_segments(graph, pipeline);
+    case Recompute::Kind::First:
+      return segments_of_layers(graph, pipeline,
+                                [&](std::int64_t layer) { return layer < count ? layer : kNoSegment; });
+    case Recompute::Kind::Groups:
+      return segments_of_layers(graph, pipeline, [&](std::int64_t layer) { return layer / count; });
+    case Recompute::Kind::Every:
+      return segments_of_layers(
+          graph, pipeline, [&](std::int64_t layer) { return (layer + 1) % count == 0 ? layer : kNoSegment; });
     case Recompute::Kind::Stage:
       if (pipeline) return pipeline->stage_of;
       break;
@@ -149,24 +254,6 @@ std::vector<std::int32_t> recompute_segments(const OperatorGraph& graph, const R
       return recompute.segment_of;
   }
   return segments;
-}
-
-Recompute full_of_first(std::int64_t layers, const OperatorGraph& graph,
-                        const std::optional<Pipeline>& pipeline) {
-  const std::vector<std::int32_t> layer_of = layers_of(graph);
-  std::map<std::int32_t, std::set<std::int32_t>> of_stages;                // layers that run again
-  std::map<std::pair<std::int32_t, std::int32_t>, std::int32_t> segments;  // by stage and layer
-  Recompute recompute{Recompute::Kind::Listed, std::vector<std::int32_t>(layer_of.size(), kNoSegment)};
-  for (std::size_t i = 0; i < layer_of.size(); ++i) {
-    if (layer_of[i] == kNoLayer) continue;
-    const std::int32_t stage = pipeline ? pipeline->stage_of[i] : 0;
-    std::set<std::int32_t>& again = of_stages[stage];
-    if (std::ssize(again) < layers) again.insert(layer_of[i]);
-    if (!again.contains(layer_of[i])) continue;
-    const auto next = static_cast<std::int32_t>(segments.size());
-    recompute.segment_of[i] = segments.try_emplace({stage, layer_of[i]}, next).first->second;
-  }
-  return recompute;
 }
 
 std::optional<std::string> illegal(const OperatorGraph& graph, const Recompute& recompute,
@@ -180,10 +267,17 @@ std::optional<std::string> illegal(const OperatorGraph& graph, const Recompute& 
   for (std::int32_t s = 0; operators > 0 && s < *std::ranges::max_element(segments); ++s) {
     if (std::ranges::find(segments, s) == segments.end()) return fmt::format("segment {} has no operator", s);
   }
-  if (recompute.kind == Recompute::Kind::Selective &&
-      std::ranges::all_of(segments, [](std::int32_t s) { return s < 0; })) {
-    return fmt::format("selective runs attention again, and model \"{}\" has none", graph.name());
+  if (recompute.kind == Recompute::Kind::Modules) {
+    if (const auto missing = missing_module(graph, recompute, layers_of(graph)))
+      return fmt::format("{} runs {} again, and model \"{}\" has none", recompute.str(), described(*missing),
+                         graph.name());
   }
+  const bool counts_layers = recompute.of_layers() && recompute.kind != Recompute::Kind::Full;
+  if ((counts_layers || recompute.kind == Recompute::Kind::Operators) &&
+      std::ranges::all_of(segments, [](std::int32_t s) { return s < 0; }))
+    return fmt::format(
+        "{} runs parts of layers again, and {}", recompute.str(),
+        recompute.kind == Recompute::Kind::Every ? "no stage has so many layers" : "the model has no layers");
   if (!pipeline && recompute.kind == Recompute::Kind::Stage)
     return "stage keeps the inputs of a pipeline's stages, and there is no pipeline";
   if (!pipeline) return std::nullopt;

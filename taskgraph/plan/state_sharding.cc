@@ -33,28 +33,45 @@ std::optional<std::string> read_choice(std::string_view name, std::string_view v
   return std::nullopt;
 }
 
+constexpr std::array<std::pair<std::string_view, StateSharding::Reshard>, 3> kReshards{
+    {{"always", StateSharding::Reshard::Always},
+     {"never", StateSharding::Reshard::Never},
+     {"last", StateSharding::Reshard::Last}}};
+
+std::optional<std::string> read_reshard(std::string_view value, StateSharding::Reshard& out) {
+  const auto* const found =
+      std::ranges::find(kReshards, value, &std::pair<std::string_view, StateSharding::Reshard>::first);
+  if (found == kReshards.end()) return "allowed: reshard=always, reshard=never, reshard=last";
+  out = found->second;
+  return std::nullopt;
+}
+
 DataType widened(DataType type) { return bytes_per_element(type) < 4 ? DataType::Float32 : type; }
 
 }  // namespace
 
-DataType StateSharding::kept_type(DataType type) const { return wide_weights ? widened(type) : type; }
+DataType StateSharding::kept_type(DataType type) const {
+  return wide_weights && gathers_to_use() ? widened(type) : type;
+}
 DataType StateSharding::gather_type(DataType type) const { return wide_gathers ? widened(type) : type; }
 
 std::string StateSharding::str() const {
   if (!any()) return "none";
   std::string text = fmt::format("zero{}", static_cast<int>(kind));
   if (group != 0) text += fmt::format(",shard={}", group);
-  if (keep_gathered) text += ",reshard=never";
+  if (reshard != Reshard::Always)
+    text += fmt::format(",reshard={}", kReshards[static_cast<std::size_t>(reshard)].first);
+  if (whole_gradients) text += ",gradients=whole";
   if (prefetch != StateSharding().prefetch) text += fmt::format(",prefetch={}", prefetch);
   if (wide_weights) text += ",weights=float32";
   if (wide_gathers) text += ",gather=float32";
-  if (gathers_in_forward) text += ",overlap=gather";
+  if (overlaps_gather) text += ",overlap=gather";
   return text;
 }
 
 std::span<const std::string_view> state_sharding_parts() {
-  static constexpr std::array<std::string_view, 7> parts{"zero",    "shard",  "reshard", "prefetch",
-                                                         "weights", "gather", "overlap"};
+  static constexpr std::array<std::string_view, 8> parts{"zero",     "shard",   "reshard", "gradients",
+                                                         "prefetch", "weights", "gather",  "overlap"};
   return parts;
 }
 
@@ -70,14 +87,15 @@ std::optional<std::string> read_state_sharding(std::string_view name, std::strin
   if (name == "prefetch") return read_number(name, value, 0, kMostOfAPart, sharding.prefetch);
   if (name == "weights") return read_choice(name, value, "own", "float32", sharding.wide_weights);
   if (name == "gather") return read_choice(name, value, "own", "float32", sharding.wide_gathers);
-  if (name == "overlap") return read_choice(name, value, "none", "gather", sharding.gathers_in_forward);
-  return read_choice(name, value, "always", "never", sharding.keep_gathered);
+  if (name == "overlap") return read_choice(name, value, "none", "gather", sharding.overlaps_gather);
+  if (name == "gradients") return read_choice(name, value, "own", "whole", sharding.whole_gradients);
+  return read_reshard(value, sharding.reshard);
 }
 
 StateSharding parse_state_sharding(std::string_view text) {
   constexpr std::string_view allowed =
-      "allowed: none, or zero1, zero2 or zero3, then shard=N, reshard=never, prefetch=N, weights=float32, "
-      "gather=float32 and overlap=gather as wanted";
+      "allowed: none, or zero1, zero2 or zero3, then shard=N, reshard=never or last, gradients=whole, "
+      "prefetch=N, weights=float32, gather=float32 and overlap=gather as wanted";
   StateSharding sharding;
   if (text == "none") return sharding;
   for (std::string_view left = text; !left.empty();) {
@@ -99,11 +117,16 @@ StateSharding parse_state_sharding(std::string_view text) {
 
 std::optional<std::string> contradiction(const StateSharding& sharding) {
   if (!sharding.any() && sharding != StateSharding())
-    return "shard, reshard, prefetch, weights, gather and overlap belong to zero1, zero2 or zero3";
-  if (sharding.gathers_in_forward && sharding.gathers_to_use())
+    return "shard, reshard, gradients, prefetch, weights, gather and overlap belong to zero1, zero2 or zero3";
+  const bool divides_weights = sharding.kind == StateSharding::Kind::Weights;
+  if (sharding.overlaps_gather && divides_weights)
     return "overlap belongs to zero1 and zero2; zero3 gathers weights before each use";
-  if ((sharding.keep_gathered || sharding.wide_weights) && !sharding.gathers_to_use())
+  if ((sharding.reshard != StateSharding::Reshard::Always || sharding.wide_weights) && !divides_weights)
     return "reshard and weights belong to zero3, which divides weights";
+  if (sharding.whole_gradients && !divides_weights)
+    return "gradients=whole belongs to zero3; zero1 is what does not divide gradients";
+  if (sharding.whole_gradients && sharding.reshard == StateSharding::Reshard::Last)
+    return "reshard=last reduces gradients once, so gradients=whole says nothing more";
   if (sharding.prefetch != StateSharding().prefetch && !sharding.gathers_before_use())
     return "prefetch belongs to zero3, and to zero1 and zero2 with overlap=gather";
   return std::nullopt;

@@ -28,8 +28,20 @@ struct StateSharding {
   /// all copies. Where it does not divide the number of copies, the largest divisor below it is taken. Where
   /// several stages of a pipeline hold a weight (a tied embedding), all copies in each stage divide it.
   std::int32_t group = 0;
-  /// zero3: weights that forward gathered are kept for backward, and not gathered again.
-  bool keep_gathered = false;
+  /// zero3: until when weights that forward gathered are kept.
+  enum class Reshard : std::uint8_t {
+    Always,  ///< until they are used; backward gathers them again
+    Never,   ///< until the backward of the microbatch
+    /// Until the last backward of the iteration, as PyTorch's pipelines run FSDP2
+    /// (torch/distributed/pipelining/stage.py): the first microbatch gathers, and gradients accumulate whole
+    /// and are reduced once. It differs from zero1 with gathers in forward in what is kept between steps,
+    /// and in nothing that happens during one.
+    Last
+  };
+  Reshard reshard = Reshard::Always;
+  /// zero3: gradients accumulate whole, in the type of PlanOptions::gradient_type, and are reduced once an
+  /// iteration.
+  bool whole_gradients = false;
   /// Where weights are gathered before they are used, a layer's may be gathered while the device is still
   /// busy with this number of layers before it; 0: only when the layer before is done.
   std::int32_t prefetch = 1;
@@ -40,14 +52,24 @@ struct StateSharding {
   bool wide_gathers = false;
   /// zero1, zero2: weights are gathered in the forward pass of the first microbatch, each before its first
   /// use, instead of after the update (Megatron-LM's --overlap-param-gather).
-  bool gathers_in_forward = false;
+  bool overlaps_gather = false;
 
   [[nodiscard]] bool any() const { return kind != Kind::None; }
   /// Whether gradients are reduced after each microbatch, and not once an iteration.
-  [[nodiscard]] bool each_microbatch() const { return kind >= Kind::Gradients; }
-  [[nodiscard]] bool gathers_to_use() const { return kind == Kind::Weights; }
+  [[nodiscard]] bool each_microbatch() const {
+    return kind >= Kind::Gradients && !whole_gradients && reshard != Reshard::Last;
+  }
+  /// Whether each microbatch gathers weights.
+  [[nodiscard]] bool gathers_to_use() const { return kind == Kind::Weights && reshard != Reshard::Last; }
+  /// Return whether each microbatch keeps what it gathered for backward, and how often it gathers a weight.
+  [[nodiscard]] bool keeps_gathered() const { return gathers_to_use() && reshard == Reshard::Never; }
+  [[nodiscard]] int gathers_each_microbatch() const {
+    return gathers_to_use() ? (keeps_gathered() ? 1 : 2) : 0;
+  }
+  /// Whether the first microbatch gathers weights for all of them.
+  [[nodiscard]] bool gathers_in_forward() const { return overlaps_gather || reshard == Reshard::Last; }
   /// Whether any pass of a microbatch waits for gathered weights.
-  [[nodiscard]] bool gathers_before_use() const { return gathers_to_use() || gathers_in_forward; }
+  [[nodiscard]] bool gathers_before_use() const { return gathers_to_use() || gathers_in_forward(); }
   /// Return the types in which trained weights of a type are kept, and in which they travel.
   [[nodiscard]] DataType kept_type(DataType type) const;
   [[nodiscard]] DataType gather_type(DataType type) const;
@@ -56,8 +78,8 @@ struct StateSharding {
     return gathers_to_use() && kept_type(type) != type && gather_type(type) == type;
   }
   bool operator==(const StateSharding&) const = default;
-  /// "zero3,shard=8,reshard=never,prefetch=2,weights=float32", "zero1,gather=float32,overlap=gather"; parts
-  /// with their default are left out. "none" for none.
+  /// "zero3,shard=8,reshard=never,prefetch=2,weights=float32", "zero3,gradients=whole",
+  /// "zero1,gather=float32,overlap=gather"; parts with their default are left out. "none" for none.
   [[nodiscard]] std::string str() const;
 };
 

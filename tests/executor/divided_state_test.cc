@@ -22,9 +22,14 @@ std::vector<StateSharding> variants_of(StateSharding sharding) {
   std::vector<StateSharding> all;
   const auto with = [&](bool StateSharding::*setting) { all.emplace_back(sharding).*setting = true; };
   with(&StateSharding::wide_gathers);
-  with(sharding.gathers_to_use() ? &StateSharding::wide_weights : &StateSharding::gathers_in_forward);
+  with(sharding.gathers_to_use() ? &StateSharding::wide_weights : &StateSharding::overlaps_gather);
   all.push_back(all.back());
   all.back().wide_gathers = true;
+  if (sharding.kind != StateSharding::Kind::Optimizer) return all;
+  // Weights may be divided between steps, or between uses, where gradients are reduced once as well.
+  sharding.kind = StateSharding::Kind::Weights;
+  with(&StateSharding::whole_gradients);
+  all.emplace_back(sharding).reshard = StateSharding::Reshard::Last;
   return all;
 }
 

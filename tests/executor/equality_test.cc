@@ -12,6 +12,7 @@
 #include "models/graph_builder.h"
 #include "models/operator_kind.h"
 #include "models/zoo/zoo.h"
+#include "taskgraph/plan/layer_modules.h"
 #include "tests/executor/cpu/tested_kernels.h"
 #include "tests/executor/equality_case.h"
 #include "tests/models/samples.h"
@@ -301,7 +302,9 @@ TEST_P(EqualRecompute, WhatIsRunAgainComputesTheSame) {
     Reference reference = c.reference(options);
     for (const Recompute& recompute :
          {Recompute{Recompute::Kind::Full, {}}, every_second(c.graph, options.pipeline),
-          Recompute{Recompute::Kind::Selective, {}}}) {
+          Recompute::selective(), parse_recompute("op"), parse_recompute("every:2"),
+          with_modules_of(c.graph, parse_recompute("mlp+moe+layernorm+mla_up_proj")),
+          with_modules_of(c.graph, parse_recompute("core_attn+moe_act+shared_experts"))}) {
       options.recompute = recompute;
       if (!illegal(c.graph, recompute, options.pipeline)) reference.check(strategy, options);
     }
@@ -315,15 +318,21 @@ TEST_P(EqualRecompute, WhatIsRunAgainComputesTheSame) {
 
 INSTANTIATE_TEST_SUITE_P(
     Zoo, EqualRecompute,
-    testing::Values(EqualModel{"mlp:batch=8,layers=4,hidden=16,features=12,classes=8", 3},
-                    EqualModel{"lenet:batch=4", 1},
-                    EqualModel{"rnnlm:batch=4,steps=3,hidden=8,embedded=8,vocab=24", 1},
-                    EqualModel{"nmt:batch=8,steps=2,layers=2,hidden=8,embedded=8,vocab=24", 1},
-                    EqualModel{"gpt:batch=4,layers=2,hidden=16,heads=4,vocab=50,sequence=8,positions=8", 1},
-                    EqualModel{
-                        "mixtral-8x7b:batch=4,layers=1,hidden=16,heads=4,kv_heads=2,vocab=48,sequence=8,"
-                        "ffn=24,dtype=float32",
-                        1}),
+    testing::Values(
+        EqualModel{"mlp:batch=8,layers=4,hidden=16,features=12,classes=8", 3}, EqualModel{"lenet:batch=4", 1},
+        EqualModel{"rnnlm:batch=4,steps=3,hidden=8,embedded=8,vocab=24", 1},
+        EqualModel{"nmt:batch=8,steps=2,layers=2,hidden=8,embedded=8,vocab=24", 1},
+        EqualModel{"gpt:batch=4,layers=2,hidden=16,heads=4,vocab=50,sequence=8,positions=8", 1},
+        EqualModel{"mixtral-8x7b:batch=4,layers=1,hidden=16,heads=4,kv_heads=2,vocab=48,sequence=8,"
+                   "ffn=24,dtype=float32",
+                   1},
+        EqualModel{"llama:batch=4,layers=2,hidden=16,heads=4,kv_heads=2,vocab=48,sequence=8,ffn=24,"
+                   "dtype=float32",
+                   1},
+        EqualModel{"deepseek-v3:batch=4,layers=2,dense_layers=1,hidden=16,heads=2,head_width=8,"
+                   "rotary_width=4,value_width=8,query_latent=8,key_latent=8,ffn=24,experts=4,top_k=2,"
+                   "expert_ffn=8,vocab=48,sequence=8,dtype=float32",
+                   1}),
     [](const auto& instance) {
       const std::string text = instance.param.model;
       return text.substr(0, std::min(text.find(':'), text.find('-')));

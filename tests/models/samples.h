@@ -171,6 +171,7 @@ inline std::vector<Operator> add_all_kinds(Bench& t, const std::set<std::string>
   add("sub", {tokens, t.x({7, 1})});
   add("div", {tokens, positive});
   for (const char* kind : {"maximum", "minimum"}) add(kind, {tokens, t.x({8})});
+  add("swiglu", {tokens, tokens});
   add("expand", {t.x({4, 1, 3})}, {{"shape", Sizes{2, 4, 6, 3}}});
   add("slice", {tokens}, {{"axis", 1}, {"start", 2}, {"length", 4}});
   add("slice", {image}, {{"axis", 2}, {"start", 1}, {"length", 4}, {"step", 2}});

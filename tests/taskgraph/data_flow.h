@@ -226,7 +226,7 @@ class Dataflow {
         const std::int32_t gathering = sharding_.gathers_to_use() ? microbatches_ : 1;
         for (std::int32_t m = 0; m < gathering; ++m) {
           check_gathered(weight, {TaskKind::Forward, c.op, e.device, m});
-          if (sharding_.keep_gathered || !sharding_.gathers_to_use()) continue;
+          if (sharding_.keeps_gathered() || !sharding_.gathers_to_use()) continue;
           for (const TaskKind pass : {TaskKind::BackwardInput, TaskKind::BackwardWeight})
             check_gathered(weight, {pass, c.op, e.device, m});
         }

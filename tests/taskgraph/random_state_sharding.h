@@ -14,13 +14,15 @@ inline StateSharding random_state_sharding(Rng& rng) {
   Rng apart = rng.split(1);  // seeds keep what else is drawn from them
   sharding.wide_gathers = apart.below(3) == 0;
   if (!sharding.gathers_to_use()) {
-    sharding.gathers_in_forward = apart.below(2) == 0;
-    if (sharding.gathers_in_forward) sharding.prefetch = static_cast<std::int32_t>(apart.below(3));
+    sharding.overlaps_gather = apart.below(2) == 0;
+    if (sharding.overlaps_gather) sharding.prefetch = static_cast<std::int32_t>(apart.below(3));
     return sharding;
   }
-  sharding.keep_gathered = rng.below(3) == 0;
+  using enum StateSharding::Reshard;
+  sharding.reshard = rng.below(3) == 0 ? (apart.split(1).below(2) == 0 ? Last : Never) : Always;
   sharding.prefetch = static_cast<std::int32_t>(rng.below(3));
   sharding.wide_weights = apart.below(2) == 0;
+  sharding.whole_gradients = sharding.reshard != Last && apart.below(3) == 0;
   return sharding;
 }
 

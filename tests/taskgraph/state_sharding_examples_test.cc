@@ -101,6 +101,27 @@ TEST(DividedState, TakesAsMuchMemoryAsFrameworksSay) {
   }
 }
 
+// PyTorch's pipelines gather weights once and hold them, in 16 bits, beside whole float32 gradients; what is
+// divided are the weights' float32 copy and two moments. With gradients=whole, gradients alone are whole.
+TEST(DividedState, OfPipelinesOfPyTorchTakesAsMuchMemoryAsTheClosedForm) {
+  const Copies last(kModel, "zero3,reshard=last,weights=float32", 3);
+  const std::int64_t all = last.parameters(), part = all / kCopies;
+  EXPECT_EQ(last.memory().weights + last.memory().gradients + last.memory().optimizer_state,
+            Bytes((2 + 4) * all + 12 * part));
+  EXPECT_EQ(last.peak().at_peak[static_cast<std::size_t>(MemoryCategory::GatheredWeights)], Bytes(0));
+  const Copies whole(kModel, "zero3,gradients=whole,weights=float32", 3);
+  EXPECT_EQ(whole.memory().weights, Bytes(4 * part));
+  EXPECT_EQ(whole.memory().gradients, Bytes(4 * all));
+  EXPECT_EQ(whole.memory().optimizer_state, Bytes(8 * part));
+}
+
+// What is gathered once and reduced once moves and takes as long as under zero1.
+TEST(DividedState, GatheredOnceRunsAsUnderZero1) {
+  const Copies once(kModel, "zero3,reshard=last", 3), other(kModel, "zero1,overlap=gather", 3);
+  EXPECT_EQ(simulate(once.expanded.dag()).makespan, simulate(other.expanded.dag()).makespan);
+  EXPECT_EQ(once.peak().peak, other.peak().peak);
+}
+
 // A device without others to divide with makes copies of 16 bits all the same.
 TEST(DividedState, OfFloat32IsRoundedForUseWithoutOtherCopiesToo) {
   constexpr const char* kOneLayer =
@@ -124,9 +145,11 @@ TEST(DividedState, MovesAsMuchAsTheClosedForm) {
     const char* sharding;
     std::int64_t reductions, gathers;  // in an iteration
   };
-  for (const Expected& e : {Expected{"zero1", 1, 1}, Expected{"zero2", kMicrobatches, 1},
-                            Expected{"zero3", kMicrobatches, 2 * kMicrobatches},
-                            Expected{"zero3,reshard=never", kMicrobatches, kMicrobatches}}) {
+  for (const Expected& e :
+       {Expected{"zero1", 1, 1}, Expected{"zero2", kMicrobatches, 1},
+        Expected{"zero3", kMicrobatches, 2 * kMicrobatches},
+        Expected{"zero3,reshard=never", kMicrobatches, kMicrobatches}, Expected{"zero3,reshard=last", 1, 1},
+        Expected{"zero3,gradients=whole", 1, 2 * kMicrobatches}}) {
     SCOPED_TRACE(e.sharding);
     const Copies c(kModel, e.sharding, kMicrobatches);
     const std::int64_t moved = (kCopies - 1) * c.parameters();
@@ -256,7 +279,7 @@ TEST(DividedState, IsUpdatedTogether) {
     EXPECT_GT(updates.front().first, last_end(times_of(together, TaskKind::BackwardWeight)));
     EXPECT_GE(last_end(updates), last_end(times_of(each, TaskKind::Update)));
     const auto gathers = times_of(together, TaskKind::WeightGather);
-    if (gathers.empty() || together.options.state_sharding.gathers_in_forward) continue;
+    if (gathers.empty() || together.options.state_sharding.gathers_in_forward()) continue;
     EXPECT_GT(gathers.front().first, last_end(updates));
   }
 }

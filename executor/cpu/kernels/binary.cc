@@ -99,6 +99,17 @@ struct Minimum {
   static float operand_slope(float x, float y) { return x <= y ? 0 : 1; }
 };
 
+/// silu(x) · y.
+struct Swiglu {
+  static float sigmoid(float x) { return 1 / (1 + std::exp(-x)); }
+  static float value(float x, float y) { return x * sigmoid(x) * y; }
+  static float slope(float x, float y) {
+    const float s = sigmoid(x);
+    return y * (s + x * s * (1 - s));
+  }
+  static float operand_slope(float x, float) { return x * sigmoid(x); }
+};
+
 /// A function of two operands with its slopes; reads what the operator keeps. values: x, y, result.
 template <class Function>
 class Combined : public Kernel {
@@ -134,8 +145,9 @@ std::vector<KernelEntry> binary_kernels() {
   static const Combined<Quotient> quotient;
   static const Combined<Maximum> maximum;
   static const Combined<Minimum> minimum;
-  return {{"add", &add},      {"sub", &difference},  {"mul", &mul},
-          {"div", &quotient}, {"maximum", &maximum}, {"minimum", &minimum}};
+  static const Combined<Swiglu> swiglu;
+  return {{"add", &add},         {"sub", &difference},  {"mul", &mul},      {"div", &quotient},
+          {"maximum", &maximum}, {"minimum", &minimum}, {"swiglu", &swiglu}};
 }
 
 }  // namespace pipesim::cpu

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "executor/gpu/bodies/column_sums.h"
@@ -67,6 +68,39 @@ struct TeamChunkSums {
   }
 };
 
-using BinaryBodies = BodyList<CombineStretched, ChunkSums<StretchedTerm>, TeamChunkSums<StretchedTerm>>;
+/// result = silu(x) · y; by groups.
+struct SwigluForward {
+  Floats x, y, result;
+  std::int64_t elements = 0;
+  PIPESIM_DEVICE void operator()(std::int64_t i) const {
+    const GroupPlace place = group_at(i, elements);
+    const FloatGroup b = read_group(y, place);
+    FloatGroup a = read_group(x, place);
+    for (int k = 0; k < FloatGroup::size; ++k)
+      a.values[k] = a.values[k] / (1 + std::exp(-a.values[k])) * b.values[k];
+    write_group(result, place, a);
+  }
+};
+
+/// dx = d · y · silu'(x), dy = d · silu(x), each where it is present; by groups.
+struct SwigluGradients {
+  Floats d, x, y, dx, dy;
+  std::int64_t elements = 0;
+  PIPESIM_DEVICE void operator()(std::int64_t i) const {
+    const GroupPlace place = group_at(i, elements);
+    const FloatGroup gradient = read_group(d, place), b = read_group(y, place);
+    FloatGroup a = read_group(x, place), of_b{};
+    for (int k = 0; k < FloatGroup::size; ++k) {
+      const float value = a.values[k], s = 1 / (1 + std::exp(-value));
+      of_b.values[k] = gradient.values[k] * value * s;
+      a.values[k] = gradient.values[k] * b.values[k] * (s + value * s * (1 - s));
+    }
+    if (dx.present()) write_group(dx, place, a);
+    if (dy.present()) write_group(dy, place, of_b);
+  }
+};
+
+using BinaryBodies = BodyList<SwigluForward, SwigluGradients, CombineStretched, ChunkSums<StretchedTerm>,
+                              TeamChunkSums<StretchedTerm>>;
 
 }  // namespace pipesim::gpu

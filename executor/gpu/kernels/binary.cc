@@ -86,12 +86,28 @@ class Mul : public Kernel {
   }
 };
 
+class Swiglu : public Kernel {
+ public:
+  void forward(const ShardCall& call, std::size_t /*segment*/) const override {
+    const Piece& result = call.values[2];
+    run_in_groups(call.stream, result.elements(),
+                  SwigluForward{call.values[0].floats(), call.values[1].floats(), result.floats()});
+  }
+  void backward_input(const ShardCall& call, std::size_t /*segment*/) const override {
+    const Piece& d = call.gradients[2];
+    run_in_groups(call.stream, d.elements(),
+                  SwigluGradients{d.floats(), call.values[0].floats(), call.values[1].floats(),
+                                  call.gradients[0].floats(), call.gradients[1].floats()});
+  }
+};
+
 }  // namespace
 
 std::vector<KernelEntry> binary_kernels() {
   static const Add add;
   static const Mul mul;
-  return {{"add", &add}, {"mul", &mul}};
+  static const Swiglu swiglu;
+  return {{"add", &add}, {"mul", &mul}, {"swiglu", &swiglu}};
 }
 
 }  // namespace pipesim::gpu

@@ -43,6 +43,9 @@ void put_quick_gelu(OnnxOperator& o) {
   constexpr double kFactor = 1.702;
   o.give(o.add("Mul", {o.input(0), o.add("Sigmoid", {o.add("Mul", {o.input(0), o.number(kFactor)})})}));
 }
+void put_swiglu(OnnxOperator& o) {
+  o.give(o.add("Mul", {o.add("Mul", {o.input(0), o.add("Sigmoid", {o.input(0)})}), o.input(1)}));
+}
 void put_relu6(OnnxOperator& o) { o.give(o.add("Clip", {o.input(0), o.number(0), o.number(6)})); }
 void put_clip(OnnxOperator& o) {
   o.give(o.add("Clip", {o.input(0), o.number(o.real("low")), o.number(o.real("high"))}));
@@ -136,7 +139,8 @@ OnnxKinds onnx_pointwise_kinds() {
                      {"reduce", put_reduce},
                      {"relu6", put_relu6},
                      {"softmax", put_softmax},
-                     {"squared_error", put_squared_error}};
+                     {"squared_error", put_squared_error},
+                     {"swiglu", put_swiglu}};
   for (const char* kind : {"abs", "add", "cos", "div", "erf", "exp", "hardswish", "log", "maximum", "minimum",
                            "mul", "reciprocal", "sin", "softplus", "sqrt", "sub"})
     kinds[kind] = put_named;

@@ -24,7 +24,7 @@ void lower(PartCosts& costs, const PartCosts& other) {
   lower_to(costs.host_input, other.host_input);
   lower_to(costs.host_weight, other.host_weight);
   lower_to(costs.kept_for_weights, other.kept_for_weights);
-  for (std::size_t k = 0; k < kNumRecomputes; ++k) {
+  for (std::size_t k = 0; k < kMostRecomputes; ++k) {
     lower_to(costs.backward.all[k], other.backward.all[k]);
     lower_to(costs.backward.first[k], other.backward.first[k]);
     lower_to(costs.whole_backward.all[k], other.whole_backward.all[k]);
@@ -176,7 +176,7 @@ Bytes least_permanent(const PartCosts& part, std::int64_t times, const StateShar
 // A device's own part may lie among what it gathered. Biases are gathered too, and backward does not read
 // them.
 Bytes least_gathered(const PartCosts& part, std::int64_t times, const StateSharding& sharding) {
-  if (!sharding.gathers_to_use() || !sharding.keep_gathered) return Bytes(0);
+  if (!sharding.keeps_gathered()) return Bytes(0);
   constexpr double kReadByBackward = 0.95;
   double sum = 0;
   for (const PartCosts::Weights& w : part.weights) {
@@ -200,7 +200,7 @@ std::vector<LeastOfPart> least_of_parts(const RecipeMeshCosts& costs, const Mode
   std::vector<LeastOfPart> made;
   const auto add = [&](const PartCosts& part) {
     Nanoseconds backward = std::numeric_limits<Nanoseconds>::max();
-    for (std::size_t k = 0; k < kNumRecomputes; ++k) {
+    for (std::size_t k = 0; k < kMostRecomputes; ++k) {
       if (parts.recomputation[k])
         backward = std::min({backward, part.backward.all[k], part.backward.first[k]});
     }

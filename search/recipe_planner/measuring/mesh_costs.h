@@ -19,9 +19,9 @@ struct BackwardChains {
   /// None and selective: from the start of the backward of what makes the exit to that of what makes the
   /// entry. Full: from the end of the backward of all parts behind on every device, to that of this part; the
   /// part runs forward again in between.
-  std::array<Nanoseconds, kNumRecomputes> all{};
+  std::array<Nanoseconds, kMostRecomputes> all{};
   /// From the start of the backward of what makes the exit to the end of the backward on every device.
-  std::array<Nanoseconds, kNumRecomputes> first{};
+  std::array<Nanoseconds, kMostRecomputes> first{};
 };
 
 /// Lower bounds of what one microbatch takes in a part of the model, on the devices of a pipeline's group.
@@ -40,17 +40,17 @@ struct PartCosts {
   BackwardChains backward;        ///< of inputs' gradients
   BackwardChains whole_backward;  ///< where weights' gradients are in the same step
   Nanoseconds busy_forward = 0, busy_input = 0, busy_weight = 0;
-  std::array<Nanoseconds, kNumRecomputes> busy_again{};
+  std::array<Nanoseconds, kMostRecomputes> busy_again{};
   Nanoseconds host_forward = 0, host_input = 0, host_weight = 0;
-  std::array<Nanoseconds, kNumRecomputes> host_again{};
+  std::array<Nanoseconds, kMostRecomputes> host_again{};
   /// Least bytes, over the devices, that a microbatch keeps until its backward begins: what the part makes
   /// for itself, and what the part before made for it on the same devices.
-  std::array<Bytes, kNumRecomputes> kept{}, kept_entry{};
+  std::array<Bytes, kMostRecomputes> kept{}, kept_entry{};
   /// Least bytes that are there from the end of that backward until the pass of weight gradients begins,
   /// where that pass is a step of its own.
   Bytes kept_for_weights;
   /// Bytes that were made again and are there when the last of them was; 0 where something is not proven.
-  std::array<Bytes, kNumRecomputes> made_again{};
+  std::array<Bytes, kMostRecomputes> made_again{};
   /// Elements of weights, by what copies of them could divide.
   struct Weights {
     std::int64_t elements = 0;  ///< on the device with fewest

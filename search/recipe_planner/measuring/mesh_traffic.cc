@@ -28,7 +28,7 @@ void for_each_share(const HeldLanes& transfers, const HeldByWeights& weights, co
                                            : PartTraffic{.once = held, .at_end = held});
   for (const auto& [lane, held] : broadcast ? weights.broadcast : weights.gather) {
     if (sharding.gathers_to_use()) {
-      visit(lane, PartTraffic{.each = (sharding.keep_gathered ? 1 : 2) * held});
+      visit(lane, PartTraffic{.each = sharding.gathers_each_microbatch() * held});
     } else {
       visit(lane, PartTraffic{.once = held, .at_end = sharding.gathers_before_use() ? 0 : held});
     }
@@ -39,7 +39,7 @@ void for_each_share(const HeldLanes& transfers, const HeldByWeights& weights, co
 PartTraffic lost_to(const HeldByWeights& weights, const StateSharding& sharding, bool beside_backward) {
   const HeldByWeights::Lost& lost = weights.lost;
   PartTraffic made;
-  if (sharding.gathers_to_use()) made.lost_each += (sharding.keep_gathered ? 1 : 2) * lost.gather;
+  made.lost_each += sharding.gathers_each_microbatch() * lost.gather;
   if (sharding.each_microbatch()) made.lost_each += lost.divided;
   if (!beside_backward) return made;
   made.lost_once += lost.whole;

@@ -4,6 +4,7 @@
 #include <map>
 #include <span>
 
+#include "sim/base/errors.h"
 #include "taskgraph/binding/alike_operators.h"
 
 namespace pipesim {
@@ -114,13 +115,21 @@ class PartFinder {
 
 }  // namespace
 
-ModelParts::ModelParts(const RecipeModel& model) {
-  for (std::size_t k = 0; k < kNumRecomputes; ++k) {
-    const Recompute recompute{kRecipeRecomputes[k], {}};
-    if (!illegal(model.graph(), recompute, std::nullopt))
-      recomputation[k].emplace(model.graph(), recompute, std::nullopt);
+ModelParts::ModelParts(const RecipeModel& model, std::span<const Recompute> of_recipes)
+    : recomputes{Recompute()} {
+  for (const Recompute& recompute : of_recipes) {
+    if (recompute.any()) recomputes.push_back(recompute);
+  }
+  if (recomputes.size() > kMostRecomputes) throw InternalError("too many recomputations to measure");
+  for (std::size_t k = 0; k < recomputes.size(); ++k) {
+    if (!illegal(model.graph(), recomputes[k], std::nullopt))
+      recomputation[k].emplace(model.graph(), recomputes[k], std::nullopt);
   }
   PartFinder(model, *this).find();
+}
+
+std::size_t ModelParts::number_of(const Recompute& recompute) const {
+  return static_cast<std::size_t>(std::ranges::find(recomputes, recompute) - recomputes.begin());
 }
 
 }  // namespace pipesim

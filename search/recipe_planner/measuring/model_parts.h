@@ -3,20 +3,14 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
+#include "search/recipe_planner/space/recipe_space.h"
 #include "search/recipes/recipe_model.h"
 #include "taskgraph/plan/recompute.h"
 
 namespace pipesim {
-
-/// The recomputations of recipes, in the order of arrays by kind.
-inline constexpr std::array kRecipeRecomputes{Recompute::Kind::None, Recompute::Kind::Selective,
-                                              Recompute::Kind::Full};
-inline constexpr std::size_t kNumRecomputes = kRecipeRecomputes.size();
-[[nodiscard]] constexpr std::size_t number_of(Recompute::Kind kind) {
-  return kind == Recompute::Kind::None ? 0 : kind == Recompute::Kind::Selective ? 1 : 2;
-}
 
 /// Operators that stand together: what is in front of the layers, a layer, or what is behind them.
 struct ModelPart {
@@ -31,14 +25,19 @@ struct ModelPart {
 /// A model as parts, of which layers that are alike in operators, wiring and recomputation are of one class.
 /// Costs of a class hold for all its layers.
 struct ModelParts {
-  explicit ModelParts(const RecipeModel& model);
+  /// `recomputes`: of the recipes that are bounded. None is added where it is missing. InternalError where
+  /// there are more than kMostRecomputes.
+  ModelParts(const RecipeModel& model, std::span<const Recompute> recomputes);
 
   ModelPart front, behind;
   std::vector<ModelPart> layers;
   std::vector<std::size_t> class_of;        ///< by layer
   std::vector<std::size_t> representative;  ///< by class: its layer
-  /// By kind of recomputation, where the model allows it.
-  std::array<std::optional<Recomputation>, kNumRecomputes> recomputation;
+  std::vector<Recompute> recomputes;        ///< none first
+  /// By number of a recomputation, where there is one that the model allows.
+  std::array<std::optional<Recomputation>, kMostRecomputes> recomputation;
+  /// The number of one of `recomputes`.
+  [[nodiscard]] std::size_t number_of(const Recompute& recompute) const;
 
   [[nodiscard]] const ModelPart& of_class(std::size_t number) const { return layers[representative[number]]; }
 };

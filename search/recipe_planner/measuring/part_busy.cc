@@ -19,7 +19,7 @@ class BusyDevices : private PartOnMesh {
     const std::size_t places = devices.size();
     Moments forward(places, 0), input(places, 0), weight(places, 0);
     Moments host_forward(places, 0), host_input(places, 0), host_weight(places, 0);
-    std::array<Moments, kNumRecomputes> once_more, launched_once_more;
+    std::array<Moments, kMostRecomputes> once_more, launched_once_more;
     once_more.fill(Moments(places, 0));
     launched_once_more.fill(Moments(places, 0));
     for (const OperatorId op : part_.operators) {
@@ -37,7 +37,7 @@ class BusyDevices : private PartOnMesh {
         host_forward[d] += launching;
         host_input[d] += launch_time(op, Pass::BackwardInput, bound.backward_input, shard);
         host_weight[d] += launch_time(op, Pass::BackwardWeight, bound.backward_weight, shard);
-        for (std::size_t r = 0; r < kNumRecomputes; ++r) {
+        for (std::size_t r = 0; r < kMostRecomputes; ++r) {
           if (!parts_.recomputation[r] || !again(r, op)) continue;
           once_more[r][d] += duration_of(bound.forward, k, shards);
           launched_once_more[r][d] += launching;
@@ -50,7 +50,7 @@ class BusyDevices : private PartOnMesh {
     costs.host_forward = least(host_forward);
     costs.host_input = least(host_input);
     costs.host_weight = least(host_weight);
-    for (std::size_t r = 0; r < kNumRecomputes; ++r) {
+    for (std::size_t r = 0; r < kMostRecomputes; ++r) {
       costs.busy_again[r] = least(once_more[r]);
       costs.host_again[r] = least(launched_once_more[r]);
     }

@@ -356,9 +356,9 @@ class PartChains : private PartOnMesh {
   }
 
   void measure_backward(Weights weights, BackwardChains& chains) {
-    for (std::size_t k = 0; k < kNumRecomputes; ++k) {
+    for (std::size_t k = 0; k < kMostRecomputes; ++k) {
       if (!parts_.recomputation[k]) continue;
-      if (kRecipeRecomputes[k] == Recompute::Kind::Full) {
+      if (parts_.recomputes[k].kind == Recompute::Kind::Full) {
         chains.all[k] = std::max<Nanoseconds>(0, backward_again(k, weights));
         chains.first[k] = std::max(chains.first[0], backward_with_gate(k, weights));
       } else {

@@ -12,7 +12,7 @@ class PartMemory : private PartOnMesh {
   explicit PartMemory(const PartOnMesh& part) : PartOnMesh(part) {}
 
   void measure(PartCosts& costs) {
-    for (std::size_t k = 0; k < kNumRecomputes; ++k) {
+    for (std::size_t k = 0; k < kMostRecomputes; ++k) {
       if (!parts_.recomputation[k]) continue;
       measure_kept(k, costs);
       costs.made_again[k] = made_again(k);

@@ -61,7 +61,7 @@ AllowedValues allowed_values(RecipeTrait trait) {
     case RecipeTrait::Shard:
       return {{"all"}, 1};
     case RecipeTrait::Recompute:
-      return {{"none", "selective", "full"}};
+      return {};  // see require_recompute()
     case RecipeTrait::Schedule: {
       AllowedValues allowed{recipe_schedules()};
       allowed.words.emplace_back("none");
@@ -83,6 +83,21 @@ AllowedValues allowed_values(RecipeTrait trait) {
   }
 }
 
+// Bounds hold for what does not count the layers of a stage.
+void require_recompute(std::string_view value, const std::string& condition) {
+  Recompute recompute;
+  try {
+    recompute = parse_recompute(value);
+  } catch (const InputError& error) {
+    throw InputError(fmt::format("{}: {}", condition, error.what()));
+  }
+  if (recompute.kind == Recompute::Kind::Stage || (recompute.of_layers() && recompute.count > 0))
+    throw InputError(fmt::format(
+        "{}: found \"{}\", allowed for recompute: none, selective, full, op, and modules such as mlp or "
+        "moe_act+layernorm; the number of layers is tried afterwards",
+        condition, value));
+}
+
 std::string text_of(const AllowedValues& allowed) {
   std::vector<std::string> parts = allowed.words;
   if (allowed.least >= 0) parts.push_back(fmt::format("{} to {}", allowed.least, allowed.most));
@@ -92,6 +107,10 @@ std::string text_of(const AllowedValues& allowed) {
 void require_value(RecipeTrait trait, std::string_view value, const std::string& condition) {
   const AllowedValues allowed = allowed_values(trait);
   if (std::ranges::find(allowed.words, value) != allowed.words.end()) return;
+  if (trait == RecipeTrait::Recompute) {
+    require_recompute(value, condition);
+    return;
+  }
   const std::optional<std::int64_t> number = whole_number(value);
   if (allowed.least >= 0 && number && allowed.least <= *number && *number <= allowed.most) return;
   throw InputError(fmt::format("{}: found \"{}\", allowed for {}: {}", condition, value, name_of(trait),
@@ -141,7 +160,7 @@ std::string value_of(const Recipe& recipe, RecipeTrait trait) {
     case RecipeTrait::Shard:
       return recipe.state_sharding.group == 0 ? "all" : fmt::format("{}", recipe.state_sharding.group);
     case RecipeTrait::Recompute:
-      return std::string(name_of(recipe.recompute));
+      return recipe.recompute.kind == Recompute::Kind::First ? "full" : recipe.recompute.str();
     case RecipeTrait::Schedule:
       return recipe.pipeline == 1 ? "none" : recipe.schedule_name();
     case RecipeTrait::First:
@@ -149,7 +168,7 @@ std::string value_of(const Recipe& recipe, RecipeTrait trait) {
     case RecipeTrait::Last:
       return layers_or_even(recipe.layers.empty() ? recipe.last : recipe.layers.back());
     case RecipeTrait::Gather:
-      return recipe.state_sharding.gathers_in_forward ? "gather" : "none";
+      return recipe.state_sharding.overlaps_gather ? "gather" : "none";
     case RecipeTrait::Reduction:
       return std::string(name_of(recipe.state_sharding.each_microbatch() ? GradientReduction::Overlapped
                                                                          : recipe.gradient_reduction()));
@@ -189,7 +208,8 @@ RecipeCondition parse_recipe_condition(std::string_view text, bool excludes) {
   for (std::string_view left = text.substr(equals + 1);; left.remove_prefix(left.find(',') + 1)) {
     const std::string_view value = left.substr(0, left.find(','));
     require_value(read.trait, value, condition);
-    read.values.emplace_back(value);
+    read.values.push_back(read.trait == RecipeTrait::Recompute ? parse_recompute(value).str()
+                                                               : std::string(value));
     if (value.size() == left.size()) return read;
   }
 }

@@ -16,6 +16,10 @@ struct RecipeRules {
   /// How copies of a weight may divide its state, first of all not at all. Each is tried over all copies and
   /// over those inside a node.
   std::vector<StateSharding> shardings = plain_shardings();
+  /// The same of recipes with a pipeline.
+  std::vector<StateSharding> in_pipelines = gathered_once(plain_shardings());
+  /// What may be computed again. Of modules those count that the model has.
+  std::vector<Recompute> recomputes = {Recompute(), Recompute::selective(), {Recompute::Kind::Full}};
   /// When gradients are reduced; nothing: as recipes do that say nothing.
   std::optional<GradientReduction> reduction;
   /// What stages do while they send each other tensors, where recipes say nothing.
@@ -25,6 +29,10 @@ struct RecipeRules {
   /// Devices hand out their own tokens to experts (Recipe::shape()); else as the model says.
   bool local_dispatch = false;
 
+  [[nodiscard]] const std::vector<StateSharding>& shardings_of(bool pipeline) const {
+    return pipeline ? in_pipelines : shardings;
+  }
+
   /// zero 0 to 3, with all other parts as recipes have them that say nothing.
   static std::vector<StateSharding> plain_shardings() {
     std::vector<StateSharding> all;
@@ -32,11 +40,19 @@ struct RecipeRules {
       all.emplace_back().kind = static_cast<StateSharding::Kind>(kind);
     return all;
   }
+  /// The same, where zero3 gathers weights once an iteration: in a pipeline, several microbatches are under
+  /// way, and what each of them gathers would be the same weights.
+  static std::vector<StateSharding> gathered_once(std::vector<StateSharding> all) {
+    for (StateSharding& sharding : all) {
+      if (sharding.kind == StateSharding::Kind::Weights) sharding.reshard = StateSharding::Reshard::Last;
+    }
+    return all;
+  }
   /// The same, where zero1 and zero2 gather weights during the next forward.
   static std::vector<StateSharding> overlapped_shardings() {
     std::vector<StateSharding> all = plain_shardings();
     for (StateSharding& sharding : all)
-      sharding.gathers_in_forward = sharding.any() && !sharding.gathers_to_use();
+      sharding.overlaps_gather = sharding.any() && !sharding.gathers_to_use();
     return all;
   }
 };

@@ -1,5 +1,7 @@
 #include "search/recipe_planner/space/recipe_space.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -9,6 +11,8 @@
 #include "search/recipe_planner/space/mixed_divisions.h"
 #include "search/recipes/expand_recipe.h"
 #include "sim/base/deadline.h"
+#include "sim/base/errors.h"
+#include "taskgraph/plan/layer_modules.h"
 #include "taskgraph/plan/plan.h"
 
 namespace pipesim {
@@ -99,14 +103,14 @@ std::int64_t RecipeSpace::count_recipes(const Recipe& mesh) const {
   std::int64_t recipes = 0;
   for (const PipelineChoice& pipeline : pipelines(mesh)) {
     for (const StateSharding& sharding : shardings(mesh)) {
-      for (const Recompute::Kind recompute : recomputes_)
+      for (const Recompute& recompute : recomputes_)
         recipes += has(mesh, pipeline, recompute, sharding) ? 1 : 0;
     }
   }
   return recipes;
 }
 
-bool RecipeSpace::has(const Recipe& mesh, const PipelineChoice& pipeline, Recompute::Kind recompute,
+bool RecipeSpace::has(const Recipe& mesh, const PipelineChoice& pipeline, const Recompute& recompute,
                       const StateSharding& sharding) const {
   if (pipeline.both_ways && sharding.any()) return false;
   const bool reduces_once = mesh.copies_of_weights() > 1 && !sharding.each_microbatch();
@@ -124,14 +128,23 @@ std::string RecipeSpace::description() {
 }
 
 void RecipeSpace::find_recomputes() {
-  for (const Recompute::Kind kind :
-       {Recompute::Kind::None, Recompute::Kind::Selective, Recompute::Kind::Full}) {
+  const auto add = [&](const Recompute& recompute) {
     Recipe recipe;
-    recipe.recompute = kind;
+    recipe.recompute = recompute;
     if (filter_.allows(recipe, kRecomputeTraits) &&
-        !pipesim::illegal(model_.graph(), Recompute{kind, {}}, std::nullopt))
-      recomputes_.push_back(kind);
+        std::ranges::find(recomputes_, recompute) == recomputes_.end() &&
+        !pipesim::illegal(model_.graph(), recompute, std::nullopt))
+      recomputes_.push_back(recompute);
+  };
+  for (const Recompute& recompute : filter_.rules().recomputes)
+    add(with_modules_of(model_.graph(), recompute));
+  for (const RecipeCondition& condition : filter_.conditions()) {
+    if (condition.trait != RecipeTrait::Recompute || condition.excludes) continue;
+    for (const std::string& value : condition.values) add(parse_recompute(value));
   }
+  if (recomputes_.size() >= kMostRecomputes)
+    throw InputError(fmt::format("--only recompute: found {} of them, allowed: up to {}", recomputes_.size(),
+                                 kMostRecomputes - 1));
 }
 
 void RecipeSpace::find_meshes() {
@@ -304,17 +317,18 @@ std::vector<std::optional<GradientReduction>> RecipeSpace::reductions(std::int64
 }
 
 RecipeSpace::Copies RecipeSpace::copies_of(const Recipe& mesh) {
-  return {mesh.tensor, mesh.context, mesh.data, mesh.divides_experts() ? mesh.expert_data() : 1};
+  return {mesh.tensor, mesh.context, mesh.data, mesh.divides_experts() ? mesh.expert_data() : 1,
+          mesh.pipeline > 1};
 }
 
 // Returns the kinds of the rules; where a condition is on gathers, with and without gathers in forward.
-std::vector<StateSharding> RecipeSpace::kinds_of_sharding() const {
-  std::vector<StateSharding> kinds = filter_.rules().shardings;
+std::vector<StateSharding> RecipeSpace::kinds_of_sharding(bool pipeline) const {
+  std::vector<StateSharding> kinds = filter_.rules().shardings_of(pipeline);
   if (!filter_.concerns(RecipeTrait::Gather)) return kinds;
   for (std::size_t k = 0; k < kinds.size(); ++k) {
-    if (!kinds[k].any() || kinds[k].gathers_to_use()) continue;
+    if (!kinds[k].any() || kinds[k].kind == StateSharding::Kind::Weights) continue;
     StateSharding other = kinds[k];
-    other.gathers_in_forward = !other.gathers_in_forward;
+    other.overlaps_gather = !other.overlaps_gather;
     if (std::ranges::find(kinds, other) == kinds.end()) kinds.push_back(other);
   }
   return kinds;
@@ -330,7 +344,7 @@ std::vector<StateSharding> RecipeSpace::find_shardings(const Recipe& mesh) const
     recipe.state_sharding = sharding;
     if (filter_.allows(recipe, kShardingTraits)) found.push_back(sharding);
   };
-  for (StateSharding sharding : kinds_of_sharding()) {
+  for (StateSharding sharding : kinds_of_sharding(mesh.pipeline > 1)) {
     if (sharding.any() && mesh.copies_of_weights() == 1) continue;
     add(sharding);
     if (!sharding.any() || inside <= 1 || inside >= dense || dense % inside != 0) continue;
@@ -352,7 +366,7 @@ std::span<const StateSharding> RecipeSpace::shardings(const Recipe& mesh) const 
   return shardings_.at(copies_of(mesh));
 }
 
-Recipe RecipeSpace::recipe(const Recipe& mesh, const PipelineChoice& pipeline, Recompute::Kind recompute,
+Recipe RecipeSpace::recipe(const Recipe& mesh, const PipelineChoice& pipeline, const Recompute& recompute,
                            const StateSharding& sharding) const {
   Recipe recipe = mesh;
   divisions_.at(mesh.pipeline)[pipeline.division].apply_to(recipe);
@@ -367,7 +381,7 @@ Recipe RecipeSpace::recipe(const Recipe& mesh, const PipelineChoice& pipeline, R
 void RecipeSpace::visit(const std::function<void(const Recipe&)>& each) const {
   for (const Recipe& mesh : meshes_) {
     for (const PipelineChoice& pipeline : pipelines(mesh)) {
-      for (const Recompute::Kind recompute : recomputes_) {
+      for (const Recompute& recompute : recomputes_) {
         for (const StateSharding& sharding : shardings(mesh))
           if (has(mesh, pipeline, recompute, sharding)) each(recipe(mesh, pipeline, recompute, sharding));
       }

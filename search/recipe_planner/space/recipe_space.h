@@ -14,6 +14,9 @@
 
 namespace pipesim {
 
+/// How many recomputations a set of recipes may have, none included.
+inline constexpr std::size_t kMostRecomputes = 8;
+
 /// How the layers of a model lie on the groups of a pipeline.
 struct StageDivision {
   std::int64_t chunks = 1;                  ///< stages on each group
@@ -44,7 +47,7 @@ struct PipelineChoice {
 ///   where devices are of several kinds, mixed_divisions() too
 ///   the schedules that take no number and train as the model does without a pipeline;
 ///   those that go both ways with zero 0 alone
-///   recompute none, selective, full
+///   recompute none, selective, full, or those of the filter's rules and conditions
 ///   zero 0 to 3, over all copies of a weight or over those inside a node
 ///   overlap of gathers, reductions, messages and tp as the filter's rules say, or its conditions ask for
 /// Everything else has its default, and the filter's rules allow all of it. Recipes that expand to the same
@@ -63,13 +66,13 @@ class RecipeSpace {
   }
   [[nodiscard]] std::span<const StageDivision> divisions(std::int64_t groups) const;
   [[nodiscard]] std::span<const PipelineChoice> pipelines(const Recipe& mesh) const;
-  [[nodiscard]] std::span<const Recompute::Kind> recomputes() const { return recomputes_; }
+  [[nodiscard]] std::span<const Recompute> recomputes() const { return recomputes_; }
   [[nodiscard]] std::span<const StateSharding> shardings(const Recipe& mesh) const;
-  [[nodiscard]] Recipe recipe(const Recipe& mesh, const PipelineChoice& pipeline, Recompute::Kind recompute,
+  [[nodiscard]] Recipe recipe(const Recipe& mesh, const PipelineChoice& pipeline, const Recompute& recompute,
                               const StateSharding& sharding) const;
 
   /// Whether these choices are a recipe of the space.
-  [[nodiscard]] bool has(const Recipe& mesh, const PipelineChoice& pipeline, Recompute::Kind recompute,
+  [[nodiscard]] bool has(const Recipe& mesh, const PipelineChoice& pipeline, const Recompute& recompute,
                          const StateSharding& sharding) const;
 
   [[nodiscard]] std::int64_t size() const { return size_; }
@@ -89,7 +92,7 @@ class RecipeSpace {
   [[nodiscard]] std::int64_t count_recipes(const Recipe& mesh) const;
   [[nodiscard]] std::vector<std::optional<GradientReduction>> reductions(std::int64_t groups) const;
   [[nodiscard]] std::vector<std::optional<StageMessages>> messages_under(const Recipe& pipeline) const;
-  [[nodiscard]] std::vector<StateSharding> kinds_of_sharding() const;
+  [[nodiscard]] std::vector<StateSharding> kinds_of_sharding(bool pipeline) const;
   [[nodiscard]] std::vector<StageDivision> find_divisions(std::int64_t groups) const;
   [[nodiscard]] std::vector<PipelineChoice> find_pipelines(std::int64_t groups,
                                                            std::int64_t microbatches) const;
@@ -100,12 +103,13 @@ class RecipeSpace {
   std::int64_t devices_, in_node_, samples_;
   RecipeFilter filter_;
   std::vector<Recipe> meshes_;
-  std::vector<Recompute::Kind> recomputes_;
+  std::vector<Recompute> recomputes_;
   std::map<std::int64_t, std::vector<StageDivision>> divisions_;  // by groups
   std::map<std::pair<std::int64_t, std::int64_t>, std::vector<PipelineChoice>>
       pipelines_;  // by groups and microbatches
   struct Copies {
     std::int64_t tensor, context, data, of_experts;
+    bool pipeline;
     auto operator<=>(const Copies&) const = default;
   };
   static Copies copies_of(const Recipe& mesh);

@@ -112,7 +112,8 @@ TEST(Alpa, CountsDividedStateAndGatheredWeights) {
       if (o.devices != 4 || o.config != 1) continue;
       ++looked_at;
       const std::int64_t n = o.last - o.first + 1;
-      const bool zero3 = options.state_sharding.gathers_to_use(), keep = options.state_sharding.keep_gathered;
+      const bool zero3 = options.state_sharding.gathers_to_use(),
+                 keep = options.state_sharding.keeps_gathered();
       const std::int64_t gathered = zero3 && !keep ? std::min<std::int64_t>(n, 2) * kWeight : 0,
                          kept = n * (kOutput + (keep ? kWeight : 0));
       const std::int64_t left = kMemory - n * e.quarters * kWeight / 4 - gathered;
@@ -128,13 +129,12 @@ TEST(Alpa, RunsMoreMicrobatchesWhereAttentionRunsAgain) {
       make_zoo_model("gpt:batch=4,layers=4,hidden=64,heads=8,vocab=100,sequence=128,attention=scores");
   const Topology topology = make_topology("p100-4x4:1");
   const CostModel costs(topology);
-  const auto options_of = [&](Recompute::Kind kind) {
+  const auto options_of = [&](const Recompute& recompute) {
     PlanOptions options;
-    options.recompute.kind = kind;
+    options.recompute = recompute;
     return alpa(graph, costs, options, 4, nullptr).front().options;
   };
-  const std::vector<StageOption> none = options_of(Recompute::Kind::None),
-                                 selective = options_of(Recompute::Kind::Selective);
+  const std::vector<StageOption> none = options_of({}), selective = options_of(Recompute::selective());
   ASSERT_EQ(none.size(), selective.size());
   for (std::size_t i = 0; i < none.size(); ++i)
     EXPECT_GT(2 * selective[i].most_successors, 3 * none[i].most_successors);

@@ -95,10 +95,19 @@ std::vector<StageTransfer> stage_transfers(MeshMeter& meter, const FewestCopies&
   return least;
 }
 
+// All kinds of recomputation that sets of recipes may have.
+RecipeFilter with_all_recomputes() {
+  RecipeRules rules;
+  for (const char* text : {"op", "mlp", "moe_act+layernorm+mla_up_proj", "moe+shared_experts"})
+    rules.recomputes.push_back(parse_recompute(text));
+  return RecipeFilter({}, std::move(rules));
+}
+
 // One of the recipes for which the filter's conditions hold, and what it would take.
 class SimulatedPick {
  public:
-  SimulatedPick(const BoundCase& c, const Runtime& runtime, Rng& rng, const RecipeFilter& filter = {})
+  SimulatedPick(const BoundCase& c, const Runtime& runtime, Rng& rng,
+                const RecipeFilter& filter = with_all_recomputes())
       : case_(c),
         topology_(make_topology(c.topology)),
         costs_(topology_, nullptr, runtime),
@@ -110,15 +119,16 @@ class SimulatedPick {
     PipelineChoice pipeline = any(space.pipelines(mesh));
     const StageDivision division = space.divisions(mesh.pipeline)[pipeline.division];
     StateSharding sharding = any(space.shardings(mesh));
-    const Recompute::Kind recompute = any(space.recomputes());
+    const Recompute recompute = any(space.recomputes());
     if (!space.has(mesh, pipeline, recompute, sharding)) sharding = {};
-    sharding.keep_gathered = sharding.gathers_to_use() && rng.below(2) == 0;
+    if (sharding.gathers_to_use() && rng.below(2) == 0) sharding.reshard = StateSharding::Reshard::Never;
+    sharding.whole_gradients = sharding.gathers_to_use() && rng.below(2) == 0;
     recipe = space.recipe(mesh, pipeline, recompute, sharding);
     communicators = least_communicators(mesh, division);
     microbatches = space.microbatches(mesh);
     graph_.emplace(make_zoo_model(c.model + ",batch=" + std::to_string(recipe.data * recipe.microbatch)));
     const RecipeModel model(*graph_);
-    const ModelParts parts(base_model_);
+    const ModelParts parts(base_model_, space.recomputes());
     options_.optimizer = Optimizer::Adam;
     MeshMeter meter(model, parts, costs_, options_);
     const std::vector<std::int64_t> groups = distinct_groups(recipe.pipeline, topology_);
@@ -206,7 +216,7 @@ struct Shares {
 
 Shares expect_below_simulation(std::uint64_t seeds, const Runtime& runtime, std::set<std::string>& schedules,
                                const std::vector<BoundCase>& cases = bound_cases(),
-                               const RecipeFilter& filter = {}) {
+                               const RecipeFilter& filter = with_all_recomputes()) {
   Shares shares;
   for_each_seed(sanitized ? seeds / 4 : seeds, [&](Rng& rng) {
     const BoundCase& c = cases[rng.below(cases.size())];

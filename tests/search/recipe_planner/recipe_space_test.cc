@@ -115,13 +115,14 @@ std::set<std::string> all_recipes(const SpaceCase& c, const std::vector<std::int
         for (const std::string& schedule : recipe_schedules()) {
           for (const bool sp : {false, true}) {
             for (const std::int64_t mbs : {1, 2, 4, 8, 16}) {
-              for (const Recompute::Kind kind :
-                   {Recompute::Kind::None, Recompute::Kind::Selective, Recompute::Kind::Full}) {
+              for (const Recompute& kind :
+                   {Recompute(), Recompute::selective(), Recompute{Recompute::Kind::Full}}) {
                 for (int zero = 0; zero <= 3; ++zero) {
                   for (const std::int64_t group : groups_of_copies) {
                     Recipe r = divided;
                     r.sequence_parallel = sp, r.microbatch = mbs, r.recompute = kind;
                     r.state_sharding.kind = static_cast<StateSharding::Kind>(zero);
+                    if (zero == 3 && r.pipeline > 1) r.state_sharding.reshard = StateSharding::Reshard::Last;
                     const std::int64_t dense = r.data * r.context;
                     if (zero > 0 && std::max(dense, r.divides_experts() ? r.expert_data() : 1) == 1) continue;
                     if (group > 0 && (zero == 0 || group * r.tensor != in_node || group >= dense)) continue;
@@ -237,7 +238,7 @@ TEST(RecipeSpace, TriesBothValuesOfOverlapThatConditionsName) {
       for (const bool overlapped : {false, true}) {
         Recipe r = plain;
         if ((gather && (zero == 0 || zero == 3)) || (overlapped && !reduces_once)) continue;
-        r.state_sharding.gathers_in_forward = gather;
+        r.state_sharding.overlaps_gather = gather;
         if (overlapped) r.reduction = GradientReduction::Overlapped;
         expected.insert(r.str());
       }
@@ -292,13 +293,13 @@ TEST(RecipeSpace, HasMessagesThatConditionsLeave) {
 TEST(RecipeSpace, KeepsToRules) {
   const SpaceCase c(kMixtralOfSpace, "dgx-a100", 8);
   RecipeRules rules;
-  rules.shardings = {StateSharding(), {.kind = StateSharding::Kind::Optimizer, .gathers_in_forward = true}};
+  rules.shardings = {StateSharding(), {.kind = StateSharding::Kind::Optimizer, .overlaps_gather = true}};
   rules.reduction = GradientReduction::Overlapped;
   rules.tensor_overlap = true;
   const RecipeSpace all(c.model, c.topology, c.samples, RecipeFilter({}, rules));
   rules.allows = [](const Recipe& r) {
     return (r.pipeline == 1 || r.schedule_name() == "1f1b") && r.tensor * r.expert < 8 &&
-           (r.recompute != Recompute::Kind::Full || r.state_sharding.any());
+           (r.recompute.kind != Recompute::Kind::Full || r.state_sharding.any());
   };
   std::set<std::string> expected;
   all.visit([&](const Recipe& r) {

@@ -94,7 +94,7 @@ TEST(RefineRanking, IsNeverWorseAndPassesAllRules) {
     if (!ranking.best_of_set) continue;
     EXPECT_EQ(ranking.best_of_set->recipe, plain.best()->recipe);
     ++better;
-    partial += best.recipe.recomputed_layers ? 1 : 0;
+    partial += best.recipe.recompute.kind == Recompute::Kind::First ? 1 : 0;
   }
   EXPECT_GT(better, 0);
   EXPECT_GT(partial, 0);
@@ -105,10 +105,10 @@ TEST(RefineRanking, ComputesNoMoreLayersAgainThanItMust) {
   for (const std::int64_t megabytes : {180, 220, 260, 300, 340}) {
     const Refined refined(Bytes(megabytes * 1'000'000));
     const RecipeRanking ranking = refined.refine();
-    if (ranking.best() == nullptr || !ranking.best()->recipe.recomputed_layers) continue;
+    if (ranking.best() == nullptr || ranking.best()->recipe.recompute.kind != Recompute::Kind::First)
+      continue;
     Recipe fewer = ranking.best()->recipe;
-    if (--*fewer.recomputed_layers == 0)
-      fewer.recompute = Recompute::Kind::None, fewer.recomputed_layers.reset();
+    if (--fewer.recompute.count == 0) fewer.recompute = {};
     EXPECT_FALSE(refined.simulated(fewer).feasible()) << fewer.str();
   }
 }
@@ -118,7 +118,7 @@ TEST(RefineRanking, HeedsConditions) {
     const Refined refined(Bytes(megabytes * 1'000'000), {"recompute=none,selective", "mbs=1,2"});
     const RecipeRanking ranking = refined.refine();
     if (ranking.best() == nullptr) continue;
-    EXPECT_NE(ranking.best()->recipe.recompute, Recompute::Kind::Full);
+    EXPECT_NE(ranking.best()->recipe.recompute.kind, Recompute::Kind::Full);
     EXPECT_LE(ranking.best()->recipe.microbatch, 2);
   }
 }

@@ -38,11 +38,10 @@ inline Recipe random_recipe(const RecipeModel& model, std::int64_t devices, Rng&
     if (rng.below(4) == 0) r.last = static_cast<std::int64_t>(rng.below(3));
     if (rng.below(3) == 0 && r.chunks == 1) r.schedule = rng.below(2) == 0 ? "gpipe" : "zb-h1";
     if (r.chunks == 2 && rng.below(2) == 0) r.schedule = "zb-v";
-    constexpr std::array kinds{Recompute::Kind::None, Recompute::Kind::Selective, Recompute::Kind::Full,
-                               Recompute::Kind::Stage};
-    r.recompute = kinds[rng.below(kinds.size())];
-    if (r.recompute == Recompute::Kind::Full && rng.below(2) == 0)
-      r.recomputed_layers = static_cast<std::int64_t>(1 + rng.below(2));
+    constexpr std::array texts{"none", "selective", "full", "stage", "op", "mlp", "moe_act+layernorm"};
+    r.recompute = parse_recompute(texts[rng.below(texts.size())]);
+    if (r.recompute.kind == Recompute::Kind::Full && rng.below(2) == 0)
+      r.recompute = {.kind = Recompute::Kind::First, .count = static_cast<std::int64_t>(1 + rng.below(2))};
     r.state_sharding = random_state_sharding(rng);
     if (rng.below(4) == 0) r.gathered = rng.below(2) == 0 ? GatheredInputs::Keep : GatheredInputs::Again;
     if (rng.below(4) == 0) r.reduction = GradientReduction::Overlapped;

@@ -19,7 +19,7 @@ TEST(Recipe, ReadsWhatPeopleWrite) {
   EXPECT_EQ(r.expert_tensor, 1);
   EXPECT_EQ(r.microbatch, 1);
   EXPECT_TRUE(r.sequence_parallel);
-  EXPECT_EQ(r.recompute, Recompute::Kind::Selective);
+  EXPECT_EQ(r.recompute, Recompute::selective());
   EXPECT_EQ(r.schedule, "interleaved");
   EXPECT_EQ(r.first, 3);
   EXPECT_EQ(r.last, 0);
@@ -30,10 +30,12 @@ TEST(Recipe, ReadsWhatPeopleWrite) {
 }
 
 TEST(Recipe, IsWrittenAsItIsRead) {
-  for (const char* text : {"tp8,pp4,vpp2,cp2,dp16,sp,mbs1,first=3,last=0,recompute=full,schedule=gpipe",
-                           "dp1", "tp2", "tp4,dp8,ep16,etp2", "dp8,ep8", "cp8,ulysses=2,ring,dp1",
-                           "pp2,order=pp-tp-cp-ep-dp", "pp4,layers=3-4-4-12", "pp4,recompute=full:3",
-                           "pp4,schedule=zb-v", "pp4,vpp1,schedule=zb-v", "pp4,vpp4,schedule=zb-v"}) {
+  for (const char* text :
+       {"tp8,pp4,vpp2,cp2,dp16,sp,mbs1,first=3,last=0,recompute=full,schedule=gpipe", "dp1", "tp2",
+        "tp4,dp8,ep16,etp2", "dp8,ep8", "cp8,ulysses=2,ring,dp1", "pp2,order=pp-tp-cp-ep-dp",
+        "pp4,layers=3-4-4-12", "pp4,recompute=full:3", "recompute=core_attn+mlp", "pp2,zero3,reshard=last",
+        "zero3,gradients=whole", "recompute=op", "pp4,schedule=zb-v", "pp4,vpp1,schedule=zb-v",
+        "pp4,vpp4,schedule=zb-v"}) {
     const Recipe r = parse_recipe(text);
     EXPECT_EQ(r.str(), text);
     EXPECT_EQ(parse_recipe(r.str()), r);

@@ -53,7 +53,7 @@ TEST_F(PlanJson, HoldsHowStateIsDivided) {
   EXPECT_EQ(plan.options.state_sharding, parse_state_sharding("zero3,shard=2"));
   EXPECT_EQ(read(to_json(plan, graph_, topology_)), plan);
   const Plan typed = read(text(all, R"("state_sharding": "zero1,gather=float32,overlap=gather", )"));
-  EXPECT_TRUE(typed.options.state_sharding.wide_gathers && typed.options.state_sharding.gathers_in_forward);
+  EXPECT_TRUE(typed.options.state_sharding.wide_gathers && typed.options.state_sharding.overlaps_gather);
   EXPECT_EQ(read(to_json(typed, graph_, topology_)), typed);
   EXPECT_THAT(
       message(text(all, R"("state_sharding": "zero9", )")),
@@ -324,10 +324,9 @@ TEST_F(PlanJson, RecomputeIsAWordOrAListOfSegments) {
     EXPECT_EQ(read(to_json(plan, graph_, topology_)), plan) << value;
   }
 
-  EXPECT_EQ(
-      message(with(R"("ful")")),
-      "p.json: /recompute: recompute \"ful\": unknown (did you mean \"full\"?), allowed: none, selective, "
-      "full, stage");
+  EXPECT_EQ(message(with(R"("ful")")),
+            "p.json: /recompute: recompute \"ful\": unknown (did you mean \"full\"?), allowed: " +
+                recompute_forms());
   EXPECT_EQ(message(with(R"("selective")")),
             "p.json: /recompute: selective runs attention again, and model \"two\" has none");
   EXPECT_EQ(message(with(R"("stage")")),

@@ -15,7 +15,9 @@ namespace pipesim {
 namespace {
 
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::StartsWith;
 using Kind = Recompute::Kind;
 using Segments = std::vector<std::int32_t>;
 using Sizes = std::vector<std::int64_t>;
@@ -109,7 +111,79 @@ TEST(RecomputeSegments, AreRunsOfOperatorsWhereNothingIsRepeated) {
 
 TEST(RecomputeSegments, OfSelectiveAreAttentionOperators) {
   const OperatorGraph graph = make_zoo_model("gpt:batch=4,layers=2,hidden=16,heads=4,vocab=50,sequence=8");
-  EXPECT_THAT(names_again(graph, {Kind::Selective, {}}), ElementsAre("layer1.attention", "layer2.attention"));
+  EXPECT_THAT(names_again(graph, Recompute::selective()),
+              ElementsAre("layer1.attention", "layer2.attention"));
+}
+
+// Names without their layers, of the layer alone.
+std::vector<std::string> of_layer(const OperatorGraph& graph, const char* recompute,
+                                  const std::string& layer) {
+  std::vector<std::string> names;
+  for (const std::string& name : names_again(graph, parse_recompute(recompute))) {
+    if (name.starts_with(layer + ".")) names.push_back(name.substr(layer.size() + 1));
+  }
+  return names;
+}
+
+// What Megatron-LM's --recompute-modules runs again: all of a module that backward needs.
+TEST(RecomputeSegments, OfModulesAreTheirOperators) {
+  const OperatorGraph dense =
+      make_zoo_model("llama:batch=2,layers=2,hidden=16,heads=4,kv_heads=2,ffn=24,vocab=50,sequence=8");
+  EXPECT_THAT(of_layer(dense, "core_attn", "layer1"), ElementsAre("attention"));
+  EXPECT_THAT(of_layer(dense, "mlp", "layer1"), ElementsAre("ffn_norm", "gate", "up", "gated"));
+  EXPECT_THAT(of_layer(dense, "mlp", "layer2"), ElementsAre("ffn_norm", "gate", "up", "gated"));
+  const OperatorGraph experts = make_zoo_model(
+      "deepseek-v3:batch=2,layers=2,dense_layers=1,hidden=16,heads=2,head_width=8,rotary_width=4,value_width="
+      "8,"
+      "query_latent=8,key_latent=8,ffn=24,experts=4,top_k=2,expert_ffn=8,vocab=50,sequence=8");
+  EXPECT_THAT(of_layer(experts, "mlp", "layer1"),
+              ElementsAre("ffn_norm", "dense_gate", "dense_up", "dense_gated"));
+  EXPECT_THAT(of_layer(experts, "mlp", "layer2"), IsEmpty());
+  EXPECT_THAT(of_layer(experts, "moe", "layer2"),
+              ElementsAre("router", "router_weights", "dispatch", "gate", "up", "gated", "down",
+                          "shared_gate", "shared_up", "shared_gated"));
+  EXPECT_THAT(of_layer(experts, "moe_act", "layer2"), ElementsAre("gated"));
+  EXPECT_THAT(of_layer(experts, "shared_experts", "layer2"),
+              ElementsAre("shared_gate", "shared_up", "shared_gated"));
+  EXPECT_THAT(of_layer(experts, "layernorm", "layer2"), ElementsAre("attention_norm", "ffn_norm"));
+  EXPECT_THAT(of_layer(experts, "layernorm", "layer1"), ElementsAre("attention_norm"));
+  EXPECT_THAT(of_layer(experts, "mla_up_proj", "layer1"),
+              ElementsAre("query_norm", "key_norm", "query_position", "query_rotary", "query", "query_joined",
+                          "key_rotary", "key_of_heads", "key", "key_joined", "value"));
+  EXPECT_THAT(
+      *illegal(dense, parse_recompute("mlp+moe_act"), std::nullopt),
+      StartsWith("mlp+moe_act runs an activation between products of experts again, and model \"llama"));
+}
+
+// torchtitan keeps results of attention and of every second product; others run again for backward.
+TEST(RecomputeSegments, OfOperatorsKeepEverySecondProduct) {
+  const OperatorGraph graph =
+      make_zoo_model("llama:batch=2,layers=2,hidden=16,heads=4,kv_heads=2,ffn=24,vocab=50,sequence=8");
+  EXPECT_THAT(of_layer(graph, "op", "layer1"),
+              ElementsAre("attention_norm", "key", "query_rotary", "key_rotary", "output", "attention_add",
+                          "ffn_norm", "up", "gated"));
+}
+
+// Segments of two layers, of every second layer, in each stage.
+TEST(RecomputeSegments, OfLayersCountThemInEachStage) {
+  const OperatorGraph graph =
+      make_zoo_model("llama:batch=2,layers=5,hidden=16,heads=4,kv_heads=2,ffn=24,vocab=50,sequence=8");
+  const Segments layers = layers_of(graph);
+  std::vector<std::int32_t> stage_of;
+  for (std::size_t i = 0, stage = 0; i < layers.size(); ++i) {
+    if (layers[i] == 2) stage = 1;
+    stage_of.push_back(static_cast<std::int32_t>(stage));
+  }
+  const Pipeline pipeline{"1f1b", stage_of};
+  const Segments groups = recompute_segments(graph, parse_recompute("uniform:2"), pipeline),
+                 every = recompute_segments(graph, parse_recompute("every:2"), pipeline);
+  const std::array<std::int32_t, 5> group_of{0, 0, 1, 1, 2},
+      every_of{kNoSegment, 0, kNoSegment, 1, kNoSegment};
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    if (layers[i] == kNoLayer) continue;
+    EXPECT_EQ(groups[i], group_of[static_cast<std::size_t>(layers[i])]) << graph.operators()[i].name;
+    EXPECT_EQ(every[i], every_of[static_cast<std::size_t>(layers[i])]) << graph.operators()[i].name;
+  }
 }
 
 // Each more layer frees what it makes and runs it again; all of them are what Full does.
@@ -125,28 +199,41 @@ TEST(RecomputeSegments, OfTheFirstLayersGrowWithTheirNumber) {
   for (const std::optional<Pipeline>& pipeline :
        {std::optional<Pipeline>(), std::optional(Pipeline{"1f1b", stage_of})}) {
     const std::int64_t most = pipeline ? 2 : 4;
-    EXPECT_THAT(names_again(graph, full_of_first(0, graph, pipeline), pipeline), IsEmpty());
+    EXPECT_THAT(names_again(graph, Recompute(), pipeline), IsEmpty());
     std::size_t before = 0;
     for (std::int64_t n = 1; n <= most; ++n) {
-      const Recompute recompute = full_of_first(n, graph, pipeline);
+      const Recompute recompute{.kind = Kind::First, .count = n};
+      const Segments segments = recompute_segments(graph, recompute, pipeline);
       EXPECT_EQ(illegal(graph, recompute, pipeline), std::nullopt);
       for (std::size_t i = 0; i < layers.size(); ++i) {
         const bool again = layers[i] != kNoLayer && layers[i] % most < n;
-        EXPECT_EQ(recompute.segment_of[i] >= 0, again) << n << " " << graph.operators()[i].name;
+        EXPECT_EQ(segments[i] >= 0, again) << n << " " << graph.operators()[i].name;
       }
       const std::size_t now = names_again(graph, recompute, pipeline).size();
       EXPECT_GT(now, before);
       before = now;
     }
-    EXPECT_EQ(full_of_first(most, graph, pipeline).segment_of,
+    EXPECT_EQ(recompute_segments(graph, {.kind = Kind::First, .count = most}, pipeline),
               recompute_segments(graph, {Kind::Full, {}}, pipeline));
   }
 }
 
 TEST(RecomputeNames, AreReadAndRefused) {
-  for (const std::string& name : recompute_names()) EXPECT_EQ(name_of(parse_recompute(name).kind), name);
+  for (const char* text : {"none", "selective", "full", "stage", "op", "full:4", "uniform:2", "every:3",
+                           "mlp", "core_attn+mlp", "moe_act+layernorm+mla_up_proj", "moe+shared_experts"})
+    EXPECT_EQ(parse_recompute(text).str(), text);
+  EXPECT_EQ(parse_recompute("core_attn"), Recompute::selective());
+  EXPECT_EQ(parse_recompute("layernorm+moe_act").str(), "moe_act+layernorm");
+  const std::string allowed =
+      "allowed: none, selective, full, stage, op; a number of layers: full:4 (the first of each stage), "
+      "uniform:4 (groups of so many), every:2; modules with + between them: core_attn, mlp, moe, moe_act, "
+      "layernorm, mla_up_proj, shared_experts";
   EXPECT_EQ(refusal([] { (void)parse_recompute("ful"); }),
-            "recompute \"ful\": unknown (did you mean \"full\"?), allowed: none, selective, full, stage");
+            "recompute \"ful\": unknown (did you mean \"full\"?), " + allowed);
+  EXPECT_EQ(refusal([] { (void)parse_recompute("mlp+"); }),
+            "recompute \"mlp+\": unknown (did you mean \"mlp\"?), " + allowed);
+  for (const char* text : {"full:0", "every:x", "uniform:", "full:100001"})
+    EXPECT_THAT(refusal([&] { (void)parse_recompute(text); }), HasSubstr("with a number from 1 to 100000"));
 }
 
 TEST(IllegalRecompute, SaysWhy) {
@@ -166,7 +253,7 @@ TEST(IllegalRecompute, SaysWhy) {
       "operators \"fc1\" of stage 0 and \"fc2\" of stage 1 are in one segment; a segment lies in one stage");
   EXPECT_EQ(reason({Kind::Listed, {-1, 0}}), "2 operators have a segment or none, the model has 4");
   EXPECT_EQ(reason({Kind::Listed, {-1, 0, 2, 2}}), "segment 1 has no operator");
-  EXPECT_EQ(reason({Kind::Selective, {}}), "selective runs attention again, and model \"chain\" has none");
+  EXPECT_EQ(reason(Recompute::selective()), "selective runs attention again, and model \"chain\" has none");
 }
 
 TEST(RecomputeTime, IsThatOfForwardOnOneDevice) {
@@ -222,12 +309,12 @@ TEST(RecomputeMemory, OfAChainGrowsWithItsSegments) {
 }
 
 // Bytes that a layer of a GPT in float16 keeps from forward to backward on one device.
-std::int64_t kept_by_a_layer(const std::string& attention, Kind recompute) {
+std::int64_t kept_by_a_layer(const std::string& attention, const Recompute& recompute) {
   std::int64_t bytes = 0;
   for (const std::int32_t layers : {5, 3}) {
     Expansion e(make_zoo_model("gpt:batch=2,sequence=64,hidden=128,heads=8,vocab=16,dtype=float16,layers=" +
                                std::to_string(layers) + ",attention=" + attention),
-                "p100-4x4", {}, recomputing({recompute, {}}));
+                "p100-4x4", {}, recomputing(recompute));
     const DeviceMemory peak = peak_memory(e.expanded, simulate(e.tasks.dag))[0];
     bytes +=
         (layers == 5 ? 1 : -1) * peak.at_peak[static_cast<std::size_t>(MemoryCategory::Activations)].value;
@@ -242,17 +329,17 @@ TEST(RecomputeMemory, OfSelectiveIsTheScores) {
   constexpr std::int64_t kS = 64, kB = 2, kH = 128, kA = 8;
   constexpr std::int64_t kScores = 5 * kA * kS * kS * kB, kSbh = kS * kB * kH;
   constexpr std::int64_t kNorms = 2 * 8 * kS * kB, kSums = 4 * kA * kS * kB;
-  EXPECT_EQ(kept_by_a_layer("scores", Kind::None), 32 * kSbh + kScores + kNorms + kSums);
-  EXPECT_EQ(kept_by_a_layer("scores", Kind::Selective), 30 * kSbh + kNorms);
-  EXPECT_EQ(kept_by_a_layer("fused", Kind::None), 32 * kSbh + kNorms + kSums);
-  EXPECT_EQ(kept_by_a_layer("fused", Kind::Selective), 30 * kSbh + kNorms);
+  EXPECT_EQ(kept_by_a_layer("scores", Recompute()), 32 * kSbh + kScores + kNorms + kSums);
+  EXPECT_EQ(kept_by_a_layer("scores", Recompute::selective()), 30 * kSbh + kNorms);
+  EXPECT_EQ(kept_by_a_layer("fused", Recompute()), 32 * kSbh + kNorms + kSums);
+  EXPECT_EQ(kept_by_a_layer("fused", Recompute::selective()), 30 * kSbh + kNorms);
   const double published = 34.0 * kSbh / (34.0 * kSbh + kScores);
-  const double ours = static_cast<double>(kept_by_a_layer("scores", Kind::Selective)) /
-                      static_cast<double>(kept_by_a_layer("scores", Kind::None));
+  const double ours = static_cast<double>(kept_by_a_layer("scores", Recompute::selective())) /
+                      static_cast<double>(kept_by_a_layer("scores", Recompute()));
   EXPECT_NEAR(ours, published, 0.10 * published);
-  // With its masks Megatron-LM keeps all 34; fused attention keeps its result in two orders, 2 more.
-  EXPECT_EQ(kept_by_a_layer("scores,kept=megatron", Kind::None), 34 * kSbh + kScores + kNorms + kSums);
-  EXPECT_EQ(kept_by_a_layer("fused,kept=megatron", Kind::None), 36 * kSbh + kNorms + kSums);
+  // With its masks Megatron-LM keeps all 34.
+  EXPECT_EQ(kept_by_a_layer("scores,kept=megatron", Recompute()), 34 * kSbh + kScores + kNorms + kSums);
+  EXPECT_EQ(kept_by_a_layer("fused,kept=megatron", Recompute()), 34 * kSbh + kNorms + kSums);
 }
 
 // Each word's score takes 6 bytes: Megatron-LM's loss keeps 4, and the scores, or their gradients, are 2.

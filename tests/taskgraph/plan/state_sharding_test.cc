@@ -32,6 +32,28 @@ TEST(StateSharding, ReadsWhatItWrites) {
             "zero1,gather=float32,overlap=gather");
   EXPECT_EQ(parse_state_sharding("zero3,weights=own,gather=own,reshard=always").str(), "zero3");
   EXPECT_EQ(parse_state_sharding("zero1,overlap=none").str(), "zero1");
+  EXPECT_EQ(parse_state_sharding("zero3,weights=float32,reshard=last").str(),
+            "zero3,reshard=last,weights=float32");
+  EXPECT_EQ(parse_state_sharding("zero3,gradients=whole").str(), "zero3,gradients=whole");
+}
+
+TEST(StateSharding, ActsOnceAnIterationOrInEachMicrobatch) {
+  struct Acts {
+    const char* text;
+    bool each_microbatch, in_forward;
+    int gathers;  // of each microbatch
+  };
+  for (const Acts& a :
+       {Acts{"zero1", false, false, 0}, Acts{"zero1,overlap=gather", false, true, 0},
+        Acts{"zero2", true, false, 0}, Acts{"zero3", true, false, 2},
+        Acts{"zero3,reshard=never", true, false, 1}, Acts{"zero3,gradients=whole", false, false, 2},
+        Acts{"zero3,reshard=last", false, true, 0}}) {
+    const StateSharding sharding = parse_state_sharding(a.text);
+    EXPECT_EQ(sharding.each_microbatch(), a.each_microbatch) << a.text;
+    EXPECT_EQ(sharding.gathers_in_forward(), a.in_forward) << a.text;
+    EXPECT_EQ(sharding.gathers_each_microbatch(), a.gathers) << a.text;
+    EXPECT_EQ(sharding.gathers_to_use(), a.gathers > 0) << a.text;
+  }
 }
 
 TEST(StateSharding, WidensNarrowTypesAlone) {
@@ -72,7 +94,13 @@ TEST(StateSharding, SaysWhatIsWrong) {
   EXPECT_EQ(refusal("zero1,overlap=yes"),
             "state sharding \"zero1,overlap=yes\": \"overlap=yes\": allowed: overlap=gather, "
             "overlap=none");
-  EXPECT_THAT(refusal("zero3,reshard=maybe"), HasSubstr("reshard=never"));
+  EXPECT_EQ(refusal("zero3,reshard=maybe"),
+            "state sharding \"zero3,reshard=maybe\": \"reshard=maybe\": allowed: reshard=always, "
+            "reshard=never, reshard=last");
+  EXPECT_THAT(refusal("zero2,reshard=last"), HasSubstr("reshard and weights belong to zero3"));
+  EXPECT_THAT(refusal("zero2,gradients=whole"), HasSubstr("gradients=whole belongs to zero3"));
+  EXPECT_THAT(refusal("zero3,gradients=whole,reshard=last"), HasSubstr("says nothing more"));
+  EXPECT_THAT(refusal("zero3,gradients=half"), HasSubstr("allowed: gradients=whole, gradients=own"));
   EXPECT_THAT(refusal("fsdp"), HasSubstr("unknown part \"fsdp\""));
 }
 

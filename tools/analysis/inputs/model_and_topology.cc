@@ -411,7 +411,7 @@ Topology open_topology(const std::string& text) {
 void require_recompute(const OperatorGraph& graph, const Recompute& recompute, bool with_stages) {
   if (with_stages && recompute.kind == Recompute::Kind::Stage) return;
   if (const auto reason = illegal(graph, recompute, {}))
-    throw InputError(fmt::format("--recompute {}: {}", name_of(recompute.kind), *reason));
+    throw InputError(fmt::format("--recompute {}: {}", in_words(recompute), *reason));
 }
 
 void require_imbalance(const OperatorGraph& graph, const Imbalance& imbalance) {

@@ -46,6 +46,7 @@ constexpr std::array kKindWords{
     KindWords{"scored_attention", "attention", "attentions"},
     KindWords{"selective_scan", "scan", "scans"},
     KindWords{"sub", "subtraction", "subtractions"},
+    KindWords{"swiglu", "gated product", "gated products"},
 };
 
 std::string kind_in_words(const std::string& kind, std::size_t count) {

@@ -47,7 +47,7 @@ std::string whole_in_words(const ReasonedPlan& before, const ReasonedPlan& after
   if (before.options.microbatches != after.options.microbatches)
     words.push_back(fmt::format("{} instead of {}", counted(after.options.microbatches, "microbatch"),
                                 before.options.microbatches));
-  if (before.options.recompute.kind != after.options.recompute.kind)
+  if (before.options.recompute != after.options.recompute)
     words.push_back(recompute_in_words(after.options.recompute));
   return fmt::format("{}", fmt::join(words, ", "));
 }

@@ -12,6 +12,7 @@
 #include "tools/analysis/inputs/calibration_use.h"
 #include "tools/analysis/inputs/prediction_interval.h"
 #include "tools/analysis/inputs/subject.h"
+#include "tools/analysis/plans/memory_list.h"
 #include "tools/analysis/plans/pipeline_report.h"
 #include "tools/analysis/plans/plan_report.h"
 #include "tools/analysis/plans/task_explanation.h"
@@ -27,6 +28,7 @@
 #include "tools/render/inputs/plan_origin_text.h"
 #include "tools/render/inputs/prediction_interval_text.h"
 #include "tools/render/plans/breakdown_text.h"
+#include "tools/render/plans/memory_list_text.h"
 #include "tools/render/plans/pipeline_report_text.h"
 #include "tools/render/plans/plan_report_text.h"
 #include "tools/render/plans/plan_trace.h"
@@ -43,7 +45,7 @@ struct SimulateRun {
   std::optional<ModelRun> of_baseline;      // nothing where a plan file is simulated
   std::string output, trace, dot, explain;  // files, and a task; "": none
   std::optional<double> tokens;
-  bool json;
+  bool json, memory;
   FlopsCounting counting;
 };
 
@@ -59,6 +61,7 @@ SimulateRun simulate_run_of(const Arguments& a, std::ostream& err) {
           text_or_none(a, "explain"),
           a.has("tokens") ? std::optional(tokens_of(a)) : std::nullopt,
           a.given("json"),
+          a.given("memory"),
           flops_counting_of(framework_of(a))};
 }
 
@@ -76,7 +79,7 @@ int run_simulate(const Arguments& arguments, Streams& streams) {
   const CostModel costs(s.topology, pointer_to(s.calibration), s.plan.runtime);
   Evaluator evaluator(s.graph, costs, s.plan.options);
   const BoundStrategy strategy = evaluator.contents().bind(s.plan.strategy);
-  const bool every_task = !run.trace.empty() || !run.dot.empty() || !run.explain.empty();
+  const bool every_task = run.memory || !run.trace.empty() || !run.dot.empty() || !run.explain.empty();
   const PlanReport report = every_task ? report_plan_in_full(evaluator, strategy, run.counting)
                                        : report_plan(evaluator, strategy, run.counting);
   const SimulatedPart& part = *report.part;
@@ -90,10 +93,15 @@ int run_simulate(const Arguments& arguments, Streams& streams) {
     write_dot(dot, part.task_graph(), s.topology, TaskNames(part, strategy));
     write_file(run.dot, dot.str());
   }
-  constexpr std::size_t kSteps = 8, kExplained = 24, kConfigs = 12, kStrip = 96;
+  constexpr std::size_t kSteps = 8, kExplained = 24, kConfigs = 12, kStrip = 96, kLines = 20;
   const Reliance reliance =
       reliance_of(s.graph, s.topology, s.calibration, s.plan, report.iteration_time, !s.profile_note.empty());
   const std::optional<PipelineReport> pipeline = report_pipeline(part, strategy, report.memory, kStrip);
+  std::optional<MemoryList> memory;
+  if (run.memory && part.is_all()) {
+    memory = memory_list(part, report.memory);
+    memory->switches = memory_switches(s.plan.strategy, part.contents(), memory->peak);
+  }
   std::optional<Json> document;
   if (!run.explain.empty()) {
     const TaskExplanation why = explain_task(part, strategy, run.explain);
@@ -112,6 +120,7 @@ int run_simulate(const Arguments& arguments, Streams& streams) {
     if (!s.others.empty()) json["made_for"] = json_of(s.others);
     if (run.tokens) json.update(training_json(report, s.topology, *run.tokens));
     if (pipeline) json["pipeline"] = json_of(*pipeline);
+    if (memory) json["memory_at_peak"] = json_of(*memory, s.topology);
     if (s.calibration && s.calibration->has_durations())
       json["calibration"] = json_of(calibration_use(evaluator, strategy));
     json.update(json_of(reliance));
@@ -129,6 +138,7 @@ int run_simulate(const Arguments& arguments, Streams& streams) {
                 << (pipeline
                         ? to_text(*pipeline) + "\n" + memory_table(report.memory_of_stages, s.topology) + "\n"
                         : "")
+                << (memory ? to_text(*memory, report.iteration_time, s.topology, kLines) + "\n" : "")
                 << configs_text(s.graph, strategy, kConfigs, s.plan.options.pipeline) << "\n"
                 << critical_steps_text(part, strategy, report.critical, kSteps);
   }
@@ -172,6 +182,12 @@ Command simulate_command() {
                  .default_value = "",
                  .help = "tell how long training takes with N tokens",
                  .details = "Such as 15T or 300B."},
+                 {.name = "memory",
+                 .argument = "",
+                 .default_value = "",
+                 .help = "list what the fullest device holds at its peak",
+                 .details = "The largest comes first. A second table says what another recomputation or "
+                            "state sharding would free, and how long an iteration would take."},
                  {"trace", "FILE", "", "write the timeline, for ui.perfetto.dev"},
                  {"dot", "FILE", "", "write the task graph for Graphviz"},
                  {.name = "explain",

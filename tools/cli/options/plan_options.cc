@@ -18,10 +18,13 @@ Option recompute_option() {
           .argument = "WHAT",
           .default_value = "none",
           .help = "what is computed again in backward instead of kept",
-          .choices = {{"none", "everything that backward needs is kept"},
-                      {"selective", "attention"},
-                      {"full", "everything but the inputs of each layer"},
-                      {"stage", "everything but the inputs of each stage of the pipeline"}}};
+          .details =
+              "none: everything that backward needs is kept. selective: attention. full: everything but "
+              "the inputs of each layer; full:4, of the first 4 layers of each stage; uniform:4, of each "
+              "4 layers together; every:2, of every second layer. op: all of a layer but attention and "
+              "every second product. stage: everything but the inputs of each stage of the pipeline. "
+              "Modules of layers, with + between them: core_attn, mlp, moe, moe_act, layernorm, "
+              "mla_up_proj, shared_experts."};
 }
 
 Option state_sharding_option() {
@@ -34,8 +37,11 @@ Option state_sharding_option() {
           "zero1: the optimizer's state; weights are gathered after the update. zero2: gradients as well, "
           "which are reduced after each microbatch. zero3 (FSDP): weights as well, which each microbatch "
           "gathers before forward and before backward. Parts may follow, separated by commas: shard=8 "
-          "lets 8 neighbouring copies divide it, and other eights hold it again; reshard=never keeps "
-          "gathered weights from forward to backward; prefetch=2 gathers two layers ahead instead of one; "
+          "lets 8 neighbouring copies divide it, and other eights hold it again; reshard=never (zero3) keeps "
+          "gathered weights from forward to backward, reshard=last until the last backward of the iteration, "
+          "with gradients that are reduced once, as PyTorch's pipelines run FSDP; gradients=whole (zero3) "
+          "reduces gradients once, too, but gathers weights for each use; prefetch=2 gathers two layers "
+          "ahead instead of one; "
           "weights=float32 (zero3) keeps 16-bit weights in float32 without another copy; gather=float32 lets "
           "them travel so; overlap=gather (zero1, zero2) gathers during the next forward."};
 }
@@ -208,9 +214,7 @@ std::vector<std::string> schedules_to_try(const Arguments& arguments) {
   return arguments.given("schedule") ? std::vector{schedule_of(arguments)} : plan_schedules();
 }
 
-Recompute recompute_of(const Arguments& arguments) {
-  return parse_recompute(arguments.choice("recompute", recompute_names()));
-}
+Recompute recompute_of(const Arguments& arguments) { return parse_recompute(arguments.text("recompute")); }
 
 PlanOptions plan_options_of(const Arguments& arguments, const ModelRun& run) {
   PlanOptions options;

@@ -33,7 +33,7 @@ void check_search_options(const Arguments& a) {
   for (const Choice& choice : algorithm_choices()) algorithms.push_back(choice.name);
   (void)a.choice("algorithm", algorithms);
   const bool tries_all_splits = algorithm_of(a).makes_stages && asks_for_splits(a);
-  if (tries_all_splits && a.choice("recompute", recompute_names()) != "none")
+  if (tries_all_splits && parse_recompute(a.text("recompute")).any())
     throw UsageError("search: --algorithm exhaustive and --recompute exclude each other without stages");
   if (tries_all_splits && a.text("state-sharding") != "none")
     throw UsageError("search: --algorithm exhaustive and --state-sharding exclude each other without stages");

@@ -23,9 +23,11 @@ namespace {
 // Requires that the state fits with one of the shardings that recipes may have.
 void require_room_for_recipes(const OperatorGraph& graph, const Topology& topology, PlanOptions options,
                               const RecipeFilter& filter) {
-  for (const StateSharding& sharding : filter.rules().shardings) {
-    options.state_sharding = sharding;
-    if (!missing_room(graph, topology, options)) return;
+  for (const bool pipeline : {false, true}) {
+    for (const StateSharding& sharding : filter.rules().shardings_of(pipeline)) {
+      options.state_sharding = sharding;
+      if (!missing_room(graph, topology, options)) return;
+    }
   }
   require_room(graph, topology, options);
 }

@@ -20,6 +20,11 @@ const FrameworkVersion& deepspeed_version(const FrameworkPlan& plan) {
   return plan.version.name.empty() ? deepspeed_versions().back() : plan.version;
 }
 
+// Returns how many layers run again together; 0: none do.
+std::int64_t layers_of_checkpoint(const Recipe& recipe) {
+  return recipe.recompute.any() ? std::max<std::int64_t>(1, recipe.recompute.count) : 0;
+}
+
 // The model is the program's own code, so only expert parallelism depends on DeepSpeed's version.
 void refuse_deepspeed_definition(const FrameworkPlan& plan, RuleCheck& check) {
   if (plan.recipe.expert > 1 && deepspeed_version(plan).number < kAutoEp)
@@ -45,7 +50,7 @@ void refuse_deepspeed_pipeline(const FrameworkPlan& plan, RuleCheck& check) {
       return Refusal{"schedule=" + r.schedule_name(), "its pipelines run 1f1b",
                      amend_recipe([](Recipe& recipe) { recipe.schedule.clear(); })};
     });
-  if (r.state_sharding.each_microbatch())
+  if (r.state_sharding.kind > StateSharding::Kind::Optimizer)
     check.refuse([&] {
       return Refusal{fmt::format("zero{} with pp{}", static_cast<int>(r.state_sharding.kind), r.pipeline),
                      "ZeRO-2 and ZeRO-3 are incompatible with its pipelines",
@@ -144,16 +149,12 @@ void refuse_deepspeed_splits(const FrameworkPlan& plan, RuleCheck& check) {
                        recipe.state_sharding = {.kind = StateSharding::Kind::Gradients};
                      })};
     });
-  if (r.recomputed_layers)
+  using enum Recompute::Kind;
+  if (r.recompute.any() && r.recompute.kind != Full && r.recompute.kind != Groups)
     check.refuse([&] {
-      return Refusal{fmt::format("recompute=full:{}", *r.recomputed_layers),
-                     "its checkpoints are of all layers",
-                     amend_recipe([](Recipe& recipe) { recipe.recomputed_layers.reset(); })};
-    });
-  if (r.recompute == Recompute::Kind::Selective || r.recompute == Recompute::Kind::Stage)
-    check.refuse([&] {
-      return Refusal{fmt::format("recompute={}", name_of(r.recompute)), "whole layers are computed again",
-                     amend_recipe([](Recipe& recipe) { recipe.recompute = Recompute::Kind::Full; })};
+      return Refusal{"recompute=" + r.recompute.str(),
+                     "all layers are computed again, one by one or in groups (uniform:2)",
+                     amend_recipe([](Recipe& recipe) { recipe.recompute = {Full}; })};
     });
 }
 
@@ -179,10 +180,16 @@ void refuse_deepspeed_sharding(const FrameworkPlan& plan, RuleCheck& check) {
       return Refusal{"gather=float32", "weights travel in the model's type",
                      reset(&StateSharding::wide_gathers)};
     });
-  if (s.keep_gathered)
+  if (s.reshard != StateSharding::Reshard::Always)
     check.refuse([&] {
-      return Refusal{"reshard=never", "ZeRO-3 gathers weights for forward and again for backward",
-                     reset(&StateSharding::keep_gathered)};
+      return Refusal{s.reshard == StateSharding::Reshard::Last ? "reshard=last" : "reshard=never",
+                     "ZeRO-3 gathers weights for forward and again for backward",
+                     reset(&StateSharding::reshard)};
+    });
+  if (s.whole_gradients)
+    check.refuse([&] {
+      return Refusal{"zero3,gradients=whole", "ZeRO-3 scatters the gradients of every microbatch",
+                     reset(&StateSharding::whole_gradients)};
     });
   if (s.prefetch != 1)
     check.refuse([&] {
@@ -190,10 +197,10 @@ void refuse_deepspeed_sharding(const FrameworkPlan& plan, RuleCheck& check) {
                      "zero_optimization.stage3_prefetch_bucket_size counts elements, not layers",
                      reset(&StateSharding::prefetch)};
     });
-  if (s.gathers_in_forward)
+  if (s.overlaps_gather)
     check.refuse([&] {
       return Refusal{"overlap=gather", "ZeRO-1 and ZeRO-2 gather weights after the update",
-                     reset(&StateSharding::gathers_in_forward)};
+                     reset(&StateSharding::overlaps_gather)};
     });
 }
 
@@ -222,14 +229,14 @@ DeepspeedJson deepspeed_config(const FrameworkPlan& plan) {
   if (r.pipeline > 1)
     json["pipeline"] = {{"stages", r.pipeline},
                         {"partition", "type:layer"},
-                        {"activation_checkpoint_interval", r.recompute == Recompute::Kind::Full ? 1 : 0}};
+                        {"activation_checkpoint_interval", layers_of_checkpoint(r)}};
   if (r.tensor > 1) json["tensor_parallel"] = {{"autotp_size", r.tensor}};
   if (r.context > 1) json["sequence_parallel_size"] = r.context;
   if (r.expert > 1)
     json["expert_parallel"] = {{"enabled", true},
                                {"autoep_size", r.expert},
                                {"expert_tensor_parallel_size", r.expert_tensor_degree()}};
-  if (r.pipeline == 1 && r.recompute == Recompute::Kind::Full)
+  if (r.pipeline == 1 && r.recompute.any())
     json["activation_checkpointing"] = {{"partition_activations", false}};
   return json;
 }
@@ -242,9 +249,12 @@ std::string told_to_the_program(const FrameworkPlan& plan) {
     text += fmt::format(
         "# The model is a PipelineModule with num_stages={}, partition_method=\"type:layer\" (the class of a "
         "layer has\n# \"layer\" in its name) and activation_checkpoint_interval={}.\n",
-        r.pipeline, r.recompute == Recompute::Kind::Full ? 1 : 0);
-  if (r.pipeline == 1 && r.recompute == Recompute::Kind::Full)
-    text += "# The model calls deepspeed.checkpointing.checkpoint() for each of its layers.\n";
+        r.pipeline, layers_of_checkpoint(r));
+  if (r.pipeline == 1 && r.recompute.any())
+    text += fmt::format("# The model calls deepspeed.checkpointing.checkpoint() for each {}.\n",
+                        r.recompute.kind == Recompute::Kind::Full
+                            ? "of its layers"
+                            : fmt::format("group of {} layers", r.recompute.count));
   if (r.context > 1)
     text += fmt::format(
         "# UlyssesSPAttentionHF.register_with_transformers() gives the model its attention, with "
@@ -309,7 +319,7 @@ Framework deepspeed_framework() {
           .versions = deepspeed_versions,
           .runtime = "torch-eager",
           .kept = "torch",
-          .usual = {},
+          .usual = {.allows = {}, .recomputes = {Recompute(), {Recompute::Kind::Full}}, .reduction = {}},
           // Its profiler counts the products that are executed by their shapes, masked pairs too
           // (deepspeed/profiling/flops_profiler/profiler.py, _attn_flops_compute
           // in 0.16.5).

@@ -196,7 +196,7 @@ std::optional<DeepspeedConfig> read_deepspeed_config(std::string_view text, cons
   config.pipeline = settings.count("pipeline.stages");
   if (settings.is_on("expert_parallel.enabled"))
     config.expert = settings.count("expert_parallel.autoep_size");
-  config.recomputes_layers = settings.count("pipeline.activation_checkpoint_interval", 0).value_or(0) > 0;
+  config.checkpoint_interval = settings.count("pipeline.activation_checkpoint_interval", 0).value_or(0);
   config.tunes_recomputation = json.contains("activation_checkpointing");
   if (settings.is_on("fp16.enabled")) config.type = DataType::Float16;
   if (settings.is_on("bf16.enabled") || settings.is_on("bfloat16.enabled")) config.type = DataType::BFloat16;

@@ -81,6 +81,7 @@ RecipeFilter recipe_filter_of(const Framework* framework, const std::optional<Fr
     rules = rules_of(*framework, question.value());
   } else if (runtime.has_host()) {
     rules.shardings = RecipeRules::overlapped_shardings();
+    rules.in_pipelines = RecipeRules::gathered_once(rules.shardings);
     rules.reduction = GradientReduction::Overlapped;
     rules.tensor_overlap = true;
   }

@@ -40,18 +40,18 @@ class Neighbours {
   }
 
   void change_recompute() {
-    for (const auto kind : {Recompute::Kind::None, Recompute::Kind::Selective, Recompute::Kind::Full})
-      change([&](Recipe& r) { r.recompute = kind, r.recomputed_layers.reset(); });
+    for (const Recompute& recompute : framework_.usual.recomputes)
+      change([&](Recipe& r) { r.recompute = recompute; });
     // Half and a quarter of the layers of the largest stage are recomputed, too.
     const std::vector<std::int64_t> stages = divide_layers(recipe_, layers_).layers;
     const std::int64_t most = stages.empty() ? 0 : *std::ranges::max_element(stages);
     for (const std::int64_t layers : {most / 2, most / 4}) {
       if (layers > 0)
-        change([&](Recipe& r) { r.recompute = Recompute::Kind::Full, r.recomputed_layers = layers; });
+        change([&](Recipe& r) { r.recompute = Recompute{Recompute::Kind::First, {}, 0, layers}; });
     }
   }
   void change_sharding() {
-    for (const StateSharding& usual : framework_.usual.shardings) {
+    for (const StateSharding& usual : framework_.usual.shardings_of(recipe_.pipeline > 1)) {
       if (usual.kind == recipe_.state_sharding.kind) continue;
       change([&](Recipe& r) { r.state_sharding = usual; });
     }
@@ -61,8 +61,9 @@ class Neighbours {
       if (r.reduces_once()) r.reduction = GradientReduction::Overlapped;
     });
     change([](Recipe& r) {
-      if (r.reduces_once() && r.state_sharding.any() && !r.state_sharding.gathers_to_use()) {
-        r.state_sharding.gathers_in_forward = true;
+      if (r.reduces_once() && r.state_sharding.any() &&
+          r.state_sharding.kind != StateSharding::Kind::Weights) {
+        r.state_sharding.overlaps_gather = true;
         r.reduction = GradientReduction::Overlapped;
       }
     });

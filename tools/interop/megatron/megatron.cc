@@ -90,10 +90,17 @@ void refuse_megatron_sharding(const FrameworkPlan& plan, RuleCheck& check) {
       return Refusal{"gather=float32", "weights travel in the model's type",
                      amend_recipe([](Recipe& recipe) { recipe.state_sharding.wide_gathers = false; })};
     });
-  if (s.keep_gathered)
+  if (s.reshard != StateSharding::Reshard::Always)
     check.refuse([&] {
-      return Refusal{"reshard=never", "no argument keeps what its FSDP has gathered",
-                     amend_recipe([](Recipe& recipe) { recipe.state_sharding.keep_gathered = false; })};
+      return Refusal{s.reshard == StateSharding::Reshard::Last ? "reshard=last" : "reshard=never",
+                     "no argument keeps what its FSDP has gathered", amend_recipe([](Recipe& recipe) {
+                       recipe.state_sharding.reshard = StateSharding::Reshard::Always;
+                     })};
+    });
+  if (s.whole_gradients)
+    check.refuse([&] {
+      return Refusal{"zero3,gradients=whole", "its FSDP scatters the gradients of every microbatch",
+                     amend_recipe([](Recipe& recipe) { recipe.state_sharding.whole_gradients = false; })};
     });
   if (s.prefetch != 1)
     check.refuse([&] {
@@ -104,7 +111,7 @@ void refuse_megatron_sharding(const FrameworkPlan& plan, RuleCheck& check) {
 
 void refuse_megatron_overlap(const FrameworkPlan& plan, RuleCheck& check) {
   const Recipe& r = plan.recipe;
-  if (r.state_sharding.gathers_in_forward && r.reduces_once() && r.reduction != GradientReduction::Overlapped)
+  if (r.state_sharding.overlaps_gather && r.reduces_once() && r.reduction != GradientReduction::Overlapped)
     check.refuse([&] {
       return Refusal{"overlap=gather without reduce=overlapped",
                      "--overlap-param-gather needs --overlap-grad-reduce",
@@ -152,10 +159,21 @@ void refuse_megatron_experts(const FrameworkPlan& plan, RuleCheck& check) {
 
 void refuse_megatron_recompute(const FrameworkPlan& plan, RuleCheck& check) {
   const Recipe& r = plan.recipe;
-  if (r.recompute == Recompute::Kind::Stage)
+  using enum Recompute::Kind;
+  if (r.recompute.kind == Stage || r.recompute.kind == Operators || r.recompute.kind == Every)
     check.refuse([&] {
-      return Refusal{"recompute=stage", "--recompute-granularity is full, layer by layer, or selective",
-                     amend_recipe([](Recipe& recipe) { recipe.recompute = Recompute::Kind::Full; })};
+      return Refusal{
+          "recompute=" + r.recompute.str(),
+          "--recompute-granularity is full, of the first layers or of groups of them, or selective, "
+          "of modules",
+          amend_recipe([](Recipe& recipe) { recipe.recompute = {Full}; })};
+    });
+  constexpr int kSharedExperts = 15;
+  if (r.recompute.has(RecomputeModule::SharedExperts) && megatron_version(plan).number < kSharedExperts)
+    check.refuse([&] {
+      return Refusal{"recompute=" + r.recompute.str(),
+                     "shared_experts of --recompute-modules came with core 0.15",
+                     amend_recipe([](Recipe& recipe) { recipe.recompute = {Full}; })};
     });
   if (r.gathered && (r.sequence_parallel || r.context > 1))
     check.refuse([&] {
@@ -206,6 +224,16 @@ std::vector<FrameworkSetting> megatron_settings(const FrameworkPlan& plan) {
   return settings;
 }
 
+// Modules are those that its recipes for models with experts or latents run again; models without these have
+// none of them.
+std::vector<Recompute> megatron_recomputes() {
+  using enum RecomputeModule;
+  return {Recompute(),
+          Recompute::selective(),
+          Recompute::of_modules({MoeActivation, LayerNorm, LatentUpProjection}),
+          {Recompute::Kind::Full}};
+}
+
 }  // namespace
 
 Framework megatron_framework() {
@@ -222,6 +250,8 @@ Framework megatron_framework() {
       .kept = "megatron",
       .usual = {.allows = {},
                 .shardings = RecipeRules::overlapped_shardings(),
+                .in_pipelines = RecipeRules::overlapped_shardings(),
+                .recomputes = megatron_recomputes(),
                 .reduction = GradientReduction::Overlapped,
                 .tensor_overlap = true},
       // num_floating_point_operations in megatron/training/training.py, since core 0.12: half of the

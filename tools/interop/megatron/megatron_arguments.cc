@@ -78,11 +78,11 @@ void write_megatron_optimizer(const FrameworkPlan& plan, MegatronWriter& w) {
     w.flag("--grad-reduce-in-bf16");
   if (plan.sizes.type != DataType::Float32 && plan.gradient_type == DataType::Float32)
     w.flag("--accumulate-allreduce-grads-in-fp32");
-  if (r.reduction == GradientReduction::Overlapped || (s.each_microbatch() && s.gathers_in_forward))
+  if (r.reduction == GradientReduction::Overlapped || (s.each_microbatch() && s.overlaps_gather))
     w.flag("--overlap-grad-reduce");
   if (!s.any()) return;
   w.flag("--use-distributed-optimizer");
-  if (s.gathers_in_forward) w.flag("--overlap-param-gather");
+  if (s.overlaps_gather) w.flag("--overlap-param-gather");
   if (s.group > 0 && s.group < plan.copies())
     w.add("--num-distributed-optimizer-instances", plan.copies() / s.group);
   if (!shards_megatron_gradients(r)) return;
@@ -97,14 +97,20 @@ void write_megatron_optimizer(const FrameworkPlan& plan, MegatronWriter& w) {
 void write_megatron_batch(const FrameworkPlan& plan, MegatronWriter& w) {
   w.add("--micro-batch-size", plan.recipe.microbatch);
   w.add("--global-batch-size", plan.samples);
-  if (plan.recipe.recompute == Recompute::Kind::Selective) {
+  const Recompute& recompute = plan.recipe.recompute;
+  if (recompute.kind == Recompute::Kind::Modules) {
     w.add("--recompute-granularity", "selective");
-    w.add("--recompute-modules", "core_attn");
+    std::vector<std::string> modules;
+    for (std::size_t m = 0; m < kRecomputeModules; ++m) {
+      if (recompute.has(static_cast<RecomputeModule>(m)))
+        modules.emplace_back(name_of(static_cast<RecomputeModule>(m)));
+    }
+    w.add_all("--recompute-modules", modules);
   }
-  if (plan.recipe.recompute == Recompute::Kind::Full) {
+  if (recompute.of_layers()) {
     w.add("--recompute-granularity", "full");
-    w.add("--recompute-method", plan.recipe.recomputed_layers ? "block" : "uniform");
-    w.add("--recompute-num-layers", plan.recipe.recomputed_layers.value_or(1));
+    w.add("--recompute-method", recompute.kind == Recompute::Kind::First ? "block" : "uniform");
+    w.add("--recompute-num-layers", std::max<std::int64_t>(1, recompute.count));
   }
 }
 

@@ -19,6 +19,9 @@ class MegatronWriter {
   void add(const char* name, const T&... values) {
     arguments_.push_back({name, {text(values)...}});
   }
+  void add_all(const char* name, std::vector<std::string> values) {
+    arguments_.push_back({name, std::move(values)});
+  }
   std::vector<MegatronArgument> take() && { return std::move(arguments_); }
 
  private:

@@ -388,7 +388,7 @@ class RunReader {
       s.kind = static_cast<Kind>(known - kStrategies.begin());
     }
     if (!s.any()) return;
-    s.gathers_in_forward = given("--overlap-param-gather") && !s.gathers_to_use();
+    s.overlaps_gather = given("--overlap-param-gather") && !s.gathers_to_use();
     const std::int64_t instances = file_.count("--num-distributed-optimizer-instances").value_or(1);
     const std::int64_t copies = recipe().data * recipe().context;
     if (copies % instances != 0)
@@ -414,34 +414,44 @@ class RunReader {
         given("--recompute-activations") ? "selective" : file_.text("--recompute-granularity").value_or("");
     if (granularity.empty()) return read_deepspeed_recompute();
     if (granularity == "selective") {
-      recipe().recompute = Recompute::Kind::Selective;
-      const std::vector<std::string> modules = file_.texts("--recompute-modules");
-      for (const std::string& module : modules) {
-        if (module != "core_attn")
-          leave_out("--recompute-modules", module + " is kept, only core_attn is computed again");
-      }
-      if (!modules.empty() && std::ranges::find(modules, "core_attn") == modules.end())
-        recipe().recompute = Recompute::Kind::None;
-      return;
+      return read_recomputed_modules();
     }
     if (granularity != "full")
       file_.fail("--recompute-granularity",
                  fmt::format("found \"{}\", allowed: full, selective", granularity));
-    recipe().recompute = Recompute::Kind::Full;
+    recipe().recompute = {Recompute::Kind::Full};
     const std::string method = file_.text("--recompute-method").value_or("uniform");
     const std::int64_t number = file_.count("--recompute-num-layers").value_or(1);
     if (method == "block") {
       const std::vector<std::int64_t> stages = divide_layers(recipe(), sizes_.layers).layers;
-      if (stages.empty() || number < *std::ranges::max_element(stages)) recipe().recomputed_layers = number;
+      if (stages.empty() || number < *std::ranges::max_element(stages))
+        recipe().recompute = {.kind = Recompute::Kind::First, .count = number};
     }
     if (method == "uniform" && number > 1)
-      leave_out("--recompute-num-layers",
-                fmt::format("{}: the input of each layer is kept, not of each {}", number, number));
+      recipe().recompute = {.kind = Recompute::Kind::Groups, .count = number};
+  }
+
+  // Those that the model does not have are without effect.
+  void read_recomputed_modules() {
+    recipe().recompute = Recompute::selective();
+    const std::vector<std::string> modules = file_.texts("--recompute-modules");
+    if (modules.empty()) return;
+    Recompute recompute{Recompute::Kind::Modules};
+    for (const std::string& module : modules) {
+      try {
+        recompute.modules |= parse_recompute(module == "core_attn" ? "selective" : module).modules;
+      } catch (const InputError&) {
+        leave_out("--recompute-modules", module + " is kept");
+      }
+    }
+    recipe().recompute = recompute.modules == 0 ? Recompute() : recompute;
   }
 
   void read_deepspeed_recompute() {
-    if (deepspeed_.recomputes_layers) recipe().recompute = Recompute::Kind::Full;
-    if (!deepspeed_.recomputes_layers && deepspeed_.tunes_recomputation)
+    const std::int64_t layers = deepspeed_.checkpoint_interval;
+    if (layers == 1) recipe().recompute = {Recompute::Kind::Full};
+    if (layers > 1) recipe().recompute = {.kind = Recompute::Kind::Groups, .count = layers};
+    if (layers == 0 && deepspeed_.tunes_recomputation)
       leave_out("--deepspeed-config",
                 "activation_checkpointing: nothing is computed again, as no argument asks for it");
   }

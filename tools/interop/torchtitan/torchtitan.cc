@@ -79,9 +79,9 @@ void refuse_torchtitan_schedule(const FrameworkPlan& plan, RuleCheck& check) {
                      "its DualPipeV runs forward beside backward only where there is expert parallelism",
                      one_by_one};
     });
-  if (r.expert > 1 && r.recompute != Recompute::Kind::None)
+  if (r.expert > 1 && r.recompute.any())
     check.refuse([&] {
-      return Refusal{fmt::format("schedule={} with recompute={}", kDualPipeV, name_of(r.recompute)),
+      return Refusal{fmt::format("schedule={} with recompute={}", kDualPipeV, r.recompute.str()),
                      "its DualPipeV runs forward beside backward only where nothing is computed again",
                      one_by_one};
     });
@@ -101,7 +101,11 @@ void refuse_torchtitan_order(const FrameworkPlan& plan, RuleCheck& check) {
 // Shards weights as PyTorch's FSDP2 does, over all copies or over neighbouring ones.
 void shard_weights(Recipe& recipe) {
   const std::int32_t group = recipe.state_sharding.group;
-  recipe.state_sharding = {.kind = StateSharding::Kind::Weights, .group = group, .wide_weights = true};
+  using enum StateSharding::Reshard;
+  recipe.state_sharding = {.kind = StateSharding::Kind::Weights,
+                           .group = group,
+                           .reshard = recipe.pipeline > 1 ? Last : Always,
+                           .wide_weights = true};
 }
 
 void refuse_torchtitan_sharding(const FrameworkPlan& plan, RuleCheck& check) {
@@ -136,6 +140,19 @@ void refuse_torchtitan_sharding(const FrameworkPlan& plan, RuleCheck& check) {
     check.refuse([&] {
       return Refusal{"zero3 without weights=float32",
                      "FSDP2 keeps float32 weights and gathers them in training.mixed_precision_param",
+                     amend_recipe(shard_weights)};
+    });
+  if (s.kind == Kind::Weights && r.pipeline > 1 && s.each_microbatch())
+    check.refuse([&] {
+      return Refusal{
+          "zero3 without reshard=last or gradients=whole",
+          "its pipelines reduce gradients when the last microbatch is through",
+          amend_recipe([](Recipe& recipe) { recipe.state_sharding.reshard = StateSharding::Reshard::Last; })};
+    });
+  if (s.kind == Kind::Weights && r.pipeline == 1 && !s.each_microbatch())
+    check.refuse([&] {
+      return Refusal{s.whole_gradients ? "gradients=whole" : "reshard=last",
+                     "without a pipeline, every microbatch scatters its gradients",
                      amend_recipe(shard_weights)};
     });
   if (s.wide_gathers && narrow)
@@ -206,24 +223,22 @@ void refuse_torchtitan_splits(const FrameworkPlan& plan, RuleCheck& check) {
                      "with expert parallelism an expert is whole on its device",
                      amend_recipe([](Recipe& recipe) { recipe.expert_tensor = 1; })};
     });
-  if (r.recomputed_layers)
-    check.refuse([&] {
-      return Refusal{fmt::format("recompute=full:{}", *r.recomputed_layers),
-                     "activation_checkpoint.mode full computes all layers again",
-                     amend_recipe([](Recipe& recipe) { recipe.recomputed_layers.reset(); })};
-    });
   if (r.expert == 1 && plan.sizes.experts && r.expert_tensor_degree() != r.tensor)
     check.refuse([&] {
       return Refusal{fmt::format("etp{} with tp{}", r.expert_tensor_degree(), r.tensor),
                      "without expert parallelism, tp divides experts as all else",
                      amend_recipe([](Recipe& recipe) { recipe.expert_tensor = 0; })};
     });
-  if (r.recompute == Recompute::Kind::Selective || r.recompute == Recompute::Kind::Stage)
+  using enum Recompute::Kind;
+  const bool by_layer = r.recompute.kind == Every && takes_toml(plan);
+  if (r.recompute.any() && r.recompute.kind != Full && r.recompute.kind != Operators && !by_layer)
     check.refuse([&] {
-      return Refusal{fmt::format("recompute={}", name_of(r.recompute)),
-                     "activation_checkpoint.mode is none or full; its selective mode computes products "
-                     "again, not attention",
-                     amend_recipe([](Recipe& recipe) { recipe.recompute = Recompute::Kind::Full; })};
+      return Refusal{"recompute=" + r.recompute.str(),
+                     takes_toml(plan)
+                         ? "activation_checkpoint.mode is none, full, or selective, which is op or "
+                           "a number of layers such as every:2"
+                         : "activation_checkpoint is none, FullAC, or SelectiveAC, which is op",
+                     amend_recipe([](Recipe& recipe) { recipe.recompute = {Full}; })};
     });
   if (r.gathered && (r.sequence_parallel || r.context > 1))
     check.refuse([&] {
@@ -259,8 +274,13 @@ std::vector<std::string> torchtitan_notes(const FrameworkPlan& plan) {
 }  // namespace
 
 Framework torchtitan_framework() {
-  StateSharding divided{.kind = StateSharding::Kind::Weights, .wide_weights = true}, kept = divided;
-  kept.keep_gathered = true;
+  using enum StateSharding::Reshard;
+  const auto fsdp = [](StateSharding::Reshard reshard, bool whole) {
+    return StateSharding{.kind = StateSharding::Kind::Weights,
+                         .reshard = reshard,
+                         .whole_gradients = whole,
+                         .wide_weights = true};
+  };
   return {.name = "torchtitan",
           .title = kTorchtitanTitle,
           .check_recipe = check_torchtitan_recipe,
@@ -272,7 +292,11 @@ Framework torchtitan_framework() {
           .versions = torchtitan_versions,
           .runtime = "torch-compile",
           .kept = "torch",
-          .usual = {.allows = {}, .shardings = {StateSharding(), divided, kept}, .reduction = {}},
+          .usual = {.allows = {},
+                    .shardings = {StateSharding(), fsdp(Always, false), fsdp(Never, false)},
+                    .in_pipelines = {StateSharding(), fsdp(Always, true), fsdp(Last, false)},
+                    .recomputes = {Recompute(), {Recompute::Kind::Operators}, {Recompute::Kind::Full}},
+                    .reduction = {}},
           // torchtitan/models/utils.py counts 6 for each parameter beside embeddings and
           // 6·L·a·(D_qk + D_v)·s, a token. Parameters of norms are left out here.
           .flops = {.causal = FlopsCounting::CausalAttention::Full, .documents_apart = false}};

@@ -49,7 +49,9 @@ void write_torchtitan_parallelism(const FrameworkPlan& plan, FieldWriter& w) {
       !s.any() ? 1 : (s.group > 0 ? static_cast<std::int64_t>(s.group) : plan.copies()) / r.context;
   w.number("parallelism.data_parallel_replicate_degree", r.data / sharded);
   w.number("parallelism.data_parallel_shard_degree", sharded);
-  if (s.any()) w.word("parallelism.fsdp_reshard_after_forward", s.keep_gathered ? "never" : "always");
+  if (s.any())
+    w.word("parallelism.fsdp_reshard_after_forward",
+           s.reshard == StateSharding::Reshard::Always ? "always" : "never");
   w.number("parallelism.tensor_parallel_degree", r.tensor);
   if (!takes_toml(plan))
     w.truth("parallelism.enable_sequence_parallel", r.sequence_parallel || r.tensor == 1);
@@ -97,11 +99,17 @@ std::vector<TorchtitanField> torchtitan_fields(const FrameworkPlan& plan) {
   FieldWriter w;
   write_torchtitan_parallelism(plan, w);
   write_torchtitan_batch(plan, w);
-  const bool full = plan.recipe.recompute == Recompute::Kind::Full;
+  const Recompute& recompute = plan.recipe.recompute;
+  const bool full = recompute.kind == Recompute::Kind::Full;
   if (takes_toml(plan)) {
-    w.word("activation_checkpoint.mode", full ? "full" : "none");
+    w.word("activation_checkpoint.mode", full ? "full" : recompute.any() ? "selective" : "none");
+    if (recompute.any() && !full)
+      w.word("activation_checkpoint.selective_ac_option",
+             recompute.kind == Recompute::Kind::Operators ? "op" : fmt::format("{}", recompute.count));
   } else {
-    w.code("activation_checkpoint", full ? "FullAC.Config()" : "None");
+    w.code("activation_checkpoint", full              ? "FullAC.Config()"
+                                    : recompute.any() ? "SelectiveAC.Config()"
+                                                      : "None");
   }
   write_torchtitan_compile(plan, w);
   return std::move(w).take();

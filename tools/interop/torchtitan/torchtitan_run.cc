@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <string_view>
 
 #include "sim/base/errors.h"
@@ -240,7 +241,10 @@ class TorchtitanReader {
     s.kind = StateSharding::Kind::Weights;
     s.wide_weights = true;
     if (replicas_ > 1) s.group = static_cast<std::int32_t>(shards_ * r.context);
-    s.keep_gathered = reshard == "never" || (reshard == "default" && r.pipeline > 1);
+    s.whole_gradients = reshard == "always" && r.pipeline > 1;
+    using enum StateSharding::Reshard;
+    if (reshard == "never" || (reshard == "default" && r.pipeline > 1))
+      s.reshard = r.pipeline > 1 ? Last : Never;
   }
 
   // Mixed precision comes with FSDP, or by autocast where there is nothing but copies.
@@ -415,12 +419,29 @@ class TorchtitanReader {
     if (none) mode = "none";
     if (kind != nullptr && kind->text.find("FullAC") != std::string::npos) mode = "full";
     if (kind != nullptr && kind->text.find("MemoryBudget") != std::string::npos) mode = "memory_budget";
-    if (mode == "full") recipe().recompute = Recompute::Kind::Full;
+    if (mode == "full") recipe().recompute = {Recompute::Kind::Full};
     if (mode == "full" || mode == "none") return;
+    if (mode == "selective") return read_selective_recompute();
     leave_out(
         file_.main ? "activation_checkpoint" : "activation_checkpoint.mode",
         fmt::format("{}{}: nothing is computed again", mode,
                     settings_.given("activation_checkpoint.mode") || kind != nullptr ? "" : ", the default"));
+  }
+  // By operator, or every so many layers, which is the default where files are TOML.
+  void read_selective_recompute() {
+    const std::string option =
+        settings_.text("activation_checkpoint.selective_ac_option").value_or(file_.main ? "op" : "2");
+    if (option == "op") {
+      recipe().recompute = {Recompute::Kind::Operators};
+      return;
+    }
+    std::int64_t layers = 0;
+    const auto [stopped, error] = std::from_chars(option.data(), option.data() + option.size(), layers);
+    if (error != std::errc() || stopped != option.data() + option.size() || layers < 1)
+      settings_.fail("activation_checkpoint.selective_ac_option",
+                     fmt::format("found \"{}\", allowed: op, or a number of layers", option));
+    if (layers == 1) recipe().recompute = {Recompute::Kind::Full};
+    if (layers > 1) recipe().recompute = {.kind = Recompute::Kind::Every, .count = layers};
   }
   [[nodiscard]] bool set_to_none(std::string_view path) const {
     return std::ranges::any_of(

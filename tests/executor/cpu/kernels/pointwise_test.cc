@@ -96,6 +96,17 @@ TEST(PointwiseKernels, CombineTwoOperands) {
   check_combination("minimum", [](double x, double y) { return std::min(x, y); });
 }
 
+TEST(PointwiseKernels, MultiplyByTheSiluOfTheOther) {
+  Bench bench;
+  const auto define = [](const Operator&, WholeTensors& t) {
+    for (std::size_t i = 0; i < t[0].elements.size(); ++i) {
+      const double x = t[0].elements[i];
+      t[2].elements[i] = x / (1 + std::exp(-x)) * t[1].elements[i];
+    }
+  };
+  check_kernel({bench.op("swiglu", {bench.x({4, 5, 6}), bench.x({4, 5, 6})}), define});
+}
+
 double defined_mean(const WholeTensors& t, const std::function<double(double, double)>& value) {
   double sum = 0;
   for (std::size_t i = 0; i < t[0].elements.size(); ++i) sum += value(t[0].elements[i], t[1].elements[i]);
