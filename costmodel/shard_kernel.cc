@@ -47,6 +47,7 @@ class PassOfShard {
     add_sums(kernel.work);
     kernel.work.in_turn = op_.separate.in_turn;
     if (op_.casts) add_casts(kernel.work);
+    kernel.work.unpacked_bytes = unpacked_bytes();
     if (op_.matrix) kernel.work.matrix = matrix_size(*op_.matrix, pass_, loaded_ranges());
     return kernel;
   }
@@ -146,6 +147,18 @@ class PassOfShard {
     } else if (pass_ == Pass::BackwardInput || !wants_some_input()) {
       work.cast_bytes = evaluate(op_.casts->gradient, ranges_) * load_.times;
     }
+  }
+
+  // Weights that are stored otherwise are read as they are stored, and written in their type.
+  [[nodiscard]] double unpacked_bytes() const {
+    double total = 0;
+    for (const TensorUse& use : op_.uses) {
+      const Tensor& tensor = graph_.tensor(use.tensor);
+      const bool reads = pass_ == Pass::Forward || (pass_ == Pass::BackwardInput && wants_some_input());
+      if (tensor.storage == WeightStorage::Own || !reads) continue;
+      total += bytes_of(use) + elements_of(use) * tensor.stored_bits() / 8;
+    }
+    return total;
   }
 
   [[nodiscard]] std::vector<Range> loaded_ranges() const {
@@ -270,8 +283,9 @@ Seconds analytic_time(const KernelWork& work, DataType type, const DeviceKind& k
                       std::int32_t flash_attention) {
   const double bandwidth = kind.memory_bandwidth.value * kind.memory_efficiency;
   const double compute = compute_seconds(work, type, kind, flash_attention);
-  return kind.launch_overhead + Seconds(std::max(compute, work.bytes / bandwidth) +
-                                        (work.cast_bytes + work.weight_cast_bytes) / bandwidth);
+  return kind.launch_overhead +
+         Seconds(std::max(compute, work.bytes / bandwidth) +
+                 (work.cast_bytes + work.weight_cast_bytes + work.unpacked_bytes) / bandwidth);
 }
 
 Seconds analytic_time_of_separate(const KernelWork& work, DataType type, const DeviceKind& kind,
@@ -279,8 +293,8 @@ Seconds analytic_time_of_separate(const KernelWork& work, DataType type, const D
   const double bandwidth = kind.memory_bandwidth.value * kind.memory_efficiency;
   const double compute = compute_seconds(work, type, kind, flash_attention), memory = work.bytes / bandwidth;
   const double main = work.in_turn ? compute + memory : std::max(compute, memory);
-  const double apart =
-      work.bytes_apart + work.gradient_bytes + work.sum_bytes + work.cast_bytes + work.weight_cast_bytes;
+  const double apart = work.bytes_apart + work.gradient_bytes + work.sum_bytes + work.cast_bytes +
+                       work.weight_cast_bytes + work.unpacked_bytes;
   return kind.launch_overhead + Seconds(main + apart / bandwidth);
 }
 

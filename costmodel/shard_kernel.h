@@ -28,6 +28,9 @@ struct KernelWork {
   bool in_turn = false;  ///< SeparateKernels::in_turn
   /// Bytes that Casts move before the product can begin. Weights are apart: they may be in float8 already.
   double cast_bytes = 0, weight_cast_bytes = 0;
+  /// Bytes that a kernel moves before the product can begin, which brings weights from WeightStorage into
+  /// their type.
+  double unpacked_bytes = 0;
   bool operator==(const KernelWork&) const = default;
 };
 
@@ -50,7 +53,8 @@ DataType operand_type(const OperatorGraph& graph, const Operator& op);
 ShardKernel shard_kernel(const OperatorGraph& graph, const Operator& op, Pass pass,
                          std::span<const Range> ranges, const TokenLoad& load = {});
 
-/// Returns launch overhead + casts + max(FLOPs at the achievable rate, bytes at the achievable bandwidth).
+/// Returns launch overhead + casts + unpacking + max(FLOPs at the achievable rate, bytes at the achievable
+/// bandwidth).
 Seconds analytic_time(const KernelWork& work, DataType type, const DeviceKind& kind,
                       std::int32_t flash_attention = kNewestFlashAttention);
 /// The same in a framework that launches SeparateKernels.

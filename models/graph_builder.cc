@@ -71,6 +71,10 @@ void forget_weight_gradients(Operator& op) {
     if (use.saved_for_weights) use.saved = use.saved_for_weights = false;
   }
   op.flops_backward_weight.clear();
+  // A loss in chunks makes both gradients in one pass; that of the weight is as much work as the logits.
+  if (op.kind != "linear_cross_entropy") return;
+  const ProductTerm& logits = op.remade_products.front();
+  op.flops_backward_input.push_back({-logits.coefficient, logits.factors});
 }
 
 /// The i-th given name, or the default where none is given.
@@ -127,14 +131,12 @@ TensorId GraphBuilder::add_tensor(Tensor tensor, std::int32_t sample_dim) {
   return id;
 }
 
-TensorId GraphBuilder::weight(const OperatorDraft& draft, const Tensor& wanted, bool frozen) {
+TensorId GraphBuilder::weight(const OperatorDraft& draft, const Tensor& wanted) {
   const std::string& name = wanted.name;
   const auto found = tensor_by_name_.find(name);
-  if (found == tensor_by_name_.end()) {
-    Tensor tensor = wanted;
-    tensor.frozen = frozen;
-    return add_tensor(std::move(tensor), -1);
-  }
+  if (!wanted.frozen && wanted.storage != WeightStorage::Own)
+    draft.fail("attribute \"stored\" is not own, allowed where the operator is frozen");
+  if (found == tensor_by_name_.end()) return add_tensor(wanted, -1);
   const Tensor& shared = tensors_[found->second.index()];
   if (shared.kind != TensorKind::Weight)
     draft.fail(fmt::format("weight \"{}\": a tensor of that name is not a weight", name));
@@ -142,7 +144,10 @@ TensorId GraphBuilder::weight(const OperatorDraft& draft, const Tensor& wanted, 
     draft.fail(fmt::format("shared weight \"{}\" has shape {}, allowed: {}", name, to_text(shared.shape),
                            to_text(wanted.shape)));
   }
-  if (shared.frozen != frozen) {
+  if (shared.storage != wanted.storage)
+    draft.fail(fmt::format(
+        "shared weight \"{}\": attribute \"stored\" must be the same for all that share it", name));
+  if (shared.frozen != wanted.frozen) {
     draft.fail(fmt::format("shared weight \"{}\" is {}, allowed: frozen for all that share it or for none",
                            name, shared.frozen ? "frozen" : "trained"));
   }
@@ -186,8 +191,9 @@ std::vector<TensorId> GraphBuilder::add_operator(const OperatorRequest& request)
     const std::string own = tensor.full_name(op.name);
     if (use.role == Role::Weight) {
       const std::string name = name_or(request.weights, weights++, own);
-      use.tensor =
-          weight(made, {name, TensorKind::Weight, extents(use.dims), tensor.type, {}}, request.frozen);
+      use.tensor = weight(
+          made,
+          {name, TensorKind::Weight, extents(use.dims), tensor.type, {}, request.frozen, tensor.storage});
     } else if (use.role == Role::State) {
       use.tensor = add_tensor({own, TensorKind::State, extents(use.dims), tensor.type, {}}, -1);
     } else {
@@ -213,7 +219,7 @@ std::vector<TensorId> GraphBuilder::add_all(const std::string& kind, const std::
     repeat += repeat_prefixes_[i];
   }
   if (!repeat.empty()) repeat += name;
-  OperatorRequest request{kind, full_name + name, inputs, attributes, weights, {}, repeat};
+  OperatorRequest request{kind, full_name + name, inputs, attributes, weights, {}, repeat, frozen_};
   if (float8_ && !repeat.empty()) cast_operands(request);
   return add_operator(request);
 }

@@ -55,6 +55,10 @@ class GraphBuilder {
   /// router's. An input that several of them read is cast once.
   void multiply_in_float8() { float8_ = true; }
 
+  /// Weights of operators that are added from here on are frozen, or trained.
+  void freeze(bool frozen) { frozen_ = frozen; }
+  [[nodiscard]] bool in_repeat() const { return !name_prefixes_.empty(); }
+
   [[nodiscard]] const std::vector<std::int64_t>& shape(TensorId id) const;
   [[nodiscard]] const std::string& tensor_name(TensorId id) const { return tensors_[id.index()].name; }
   /// The dimension that counts samples, or −1.
@@ -68,7 +72,7 @@ class GraphBuilder {
   void check_name(const std::string& name) const;
   [[nodiscard]] OperatorDraft draft(const OperatorRequest& request) const;
   void cast_operands(OperatorRequest& request);
-  TensorId weight(const OperatorDraft& draft, const Tensor& wanted, bool frozen);
+  TensorId weight(const OperatorDraft& draft, const Tensor& wanted);
 
   std::string name_;
   std::int64_t batch_;
@@ -78,7 +82,7 @@ class GraphBuilder {
   std::vector<std::string> name_prefixes_, repeat_prefixes_;
   std::vector<std::int32_t> sample_dims_;  ///< per tensor: the dimension that counts samples, or −1
   double elements_ = 0;                    ///< of all tensors
-  bool float8_ = false;
+  bool float8_ = false, frozen_ = false;
   std::set<TensorId> cast_;  ///< inputs that are in float8
   std::unordered_map<std::string, TensorId> tensor_by_name_;
   std::unordered_set<std::string> operator_names_;

@@ -123,6 +123,12 @@ TensorUse& OperatorDraft::weight(const std::string& name, std::vector<IndexExpr>
   return add_use(Role::Weight, std::move(dims));
 }
 
+void OperatorDraft::store_weight() {
+  made_.back().storage = parse_weight_storage(word("stored"));
+  // Models keep the fingerprints that they had before weights could be stored otherwise.
+  if (made_.back().storage == WeightStorage::Own) op.attributes.erase("stored");
+}
+
 TensorUse& OperatorDraft::state(const std::string& name, std::vector<IndexExpr> dims) {
   made_.push_back({op.uses.size(), name, DataType::Float32});
   return add_use(Role::State, std::move(dims));

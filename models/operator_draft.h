@@ -65,6 +65,7 @@ class OperatorDraft {
   TensorUse& moved_input(std::size_t input, std::vector<IndexExpr> dims);  ///< any type
   TensorUse& index(std::size_t input, std::vector<IndexExpr> dims);
   TensorUse& weight(const std::string& name, std::vector<IndexExpr> dims);
+  void store_weight();  ///< the weight added last, as the attribute "stored" says
   TensorUse& state(const std::string& name, std::vector<IndexExpr> dims);
   TensorUse& output(const std::string& name,
                     std::vector<IndexExpr> dims);  ///< "" for an operator's only output
@@ -75,6 +76,7 @@ class OperatorDraft {
     std::size_t use = 0;
     std::string name;  ///< within the operator; "" for its only output
     DataType type = DataType::Float32;
+    WeightStorage storage = WeightStorage::Own;
     [[nodiscard]] std::string full_name(const std::string& owner) const {
       return name.empty() ? owner : owner + "." + name;
     }
@@ -115,6 +117,9 @@ void cast_operands(OperatorDraft& draft, const std::vector<FactorIndex>& input,
                    const std::vector<FactorIndex>& weight, const std::vector<FactorIndex>& result);
 /// Attributes of a kind with those that cast_operands() reads.
 std::vector<AttributeSchema> with_casts(std::vector<AttributeSchema> attributes);
+
+/// The attribute that OperatorDraft::store_weight() reads.
+AttributeSchema stored_attribute();
 
 /// "none" and the names of activations, for a kind's "activation" attribute.
 AttributeSchema activation_attribute();

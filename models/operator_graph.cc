@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <bit>
+#include <cmath>
 #include <string_view>
 #include <unordered_set>
 
@@ -18,7 +19,32 @@ std::int64_t Tensor::elements() const {
   return n;
 }
 
-Bytes Tensor::bytes() const { return Bytes(elements() * bytes_per_element(type)); }
+WeightStorage parse_weight_storage(const std::string& word) {
+  if (word == "own") return WeightStorage::Own;
+  if (word == "8bit") return WeightStorage::EightBits;
+  if (word == "4bit") return WeightStorage::FourBits;
+  throw InternalError("\"" + word + "\" is no storage of weights");
+}
+
+double Tensor::stored_bits() const {
+  constexpr double kBlock = 64, kScales = 256;  // weights of a scale, scales of a scale of scales
+  switch (storage) {
+    case WeightStorage::Own:
+      break;
+    case WeightStorage::EightBits:
+      return 8;
+    case WeightStorage::FourBits:
+      return 4 + 8 / kBlock + 32 / (kBlock * kScales);
+  }
+  return 8 * static_cast<double>(bytes_per_element(type));
+}
+
+Bytes Tensor::stored(std::int64_t elements) const {
+  if (storage == WeightStorage::Own) return Bytes(elements * bytes_per_element(type));
+  return Bytes(static_cast<std::int64_t>(std::ceil(static_cast<double>(elements) * stored_bits() / 8)));
+}
+
+Bytes Tensor::bytes() const { return stored(elements()); }
 
 namespace {
 

@@ -11,6 +11,16 @@ namespace pipesim {
 
 enum class TensorKind : std::uint8_t { Data, Weight, Activation, State };
 
+/// How a frozen weight lies in memory. Before each product a kernel brings it into its type.
+enum class WeightStorage : std::uint8_t {
+  Own,        ///< in its type
+  EightBits,  ///< 8 bits; scales of whole rows, too few to count (Dettmers et al., arXiv:2208.07339)
+  FourBits    ///< NF4: blocks of 64 have a scale in 8 bits, 256 of those one in 32, 4.127 bits in all
+              ///< (Dettmers et al., arXiv:2305.14314, section 3)
+};
+/// "own", "8bit" or "4bit". InternalError for other words.
+WeightStorage parse_weight_storage(const std::string& word);
+
 struct Tensor {
   std::string name;  ///< unique in the graph
   TensorKind kind = TensorKind::Activation;
@@ -18,8 +28,11 @@ struct Tensor {
   DataType type = DataType::Float32;
   OperatorId producer;  ///< invalid for data and weights
   bool frozen = false;  ///< a weight that is not trained: no gradient, no optimizer state
+  WeightStorage storage = WeightStorage::Own;  ///< of a frozen weight
   bool operator==(const Tensor&) const = default;
   [[nodiscard]] std::int64_t elements() const;
+  [[nodiscard]] double stored_bits() const;                 ///< of an element
+  [[nodiscard]] Bytes stored(std::int64_t elements) const;  ///< what so many of its elements take
   [[nodiscard]] Bytes bytes() const;
 };
 

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <string>
+#include <variant>
+
 #include "sim/base/errors.h"
 
 namespace pipesim {
@@ -23,6 +26,11 @@ void require_own_type(const Operator& op) {
         "operator \"{}\" ({}) multiplies in {}, for which there is no kernel; products=own in the "
         "model keeps the operands' type",
         op.name, op.kind, name_of(op.casts->type)));
+  if (const auto stored = op.attributes.find("stored"); stored != op.attributes.end())
+    throw InputError(fmt::format(
+        "operator \"{}\" ({}) has weights in {}, for which there is no kernel; base=own in the model keeps "
+        "them in their type",
+        op.name, op.kind, std::get<std::string>(stored->second)));
 }
 
 }  // namespace pipesim

@@ -23,7 +23,7 @@ class DeviceKernels {
 };
 
 /// For require_kernel(): InputError where products multiply in another type than the operands'
-/// (Operator::casts), which no kernel here does.
+/// (Operator::casts), or a weight does not lie in its type (WeightStorage), which no kernel here does.
 void require_own_type(const Operator& op);
 
 }  // namespace pipesim

@@ -112,6 +112,7 @@ void build_expert_linear(OperatorDraft& draft) {
   TensorUse& x = draft.input(0, draft.axes(with_rows({e, c, h})));
   x.saved = x.saved_for_weights = true;
   draft.weight("w", draft.axes({e, h, f}));
+  draft.store_weight();
   draft.output("", draft.axes(with_rows({e, c, f})));
   draft.op.flops_forward = {{2, with_rows({e, c, h, f})}};
   draft.op.flops_backward_input = draft.op.flops_backward_weight = draft.op.flops_forward;
@@ -141,7 +142,7 @@ std::vector<OperatorKind> expert_kinds() {
        "z[g, e, c, h] or z[g, m, e, c, h]",
        1,
        1,
-       with_casts({Schema::integer("out", "output features"), activation_attribute()}),
+       with_casts({Schema::integer("out", "output features"), activation_attribute(), stored_attribute()}),
        {{{"z", {64, 8, 40, 512}}}, {{"out", 2048}}},
        build_expert_linear},
       {"moe_combine",

@@ -45,12 +45,16 @@ void build_linear(OperatorDraft& draft) {
 
   // Models keep the fingerprints that they had before there were groups.
   if (draft.integer("router_groups") == 1) draft.op.attributes.erase("router_groups");
+  if (draft.added_flag("narrow")) {
+    for (const FactorIndex f : columns) draft.at(f).max_degree = 1;
+  }
 
   const auto result = joined(batch, columns), all = joined(joined(batch, columns), inner);
   TensorUse& x = draft.input(0, draft.axes(joined(batch, inner)));
   x.saved = x.saved_for_weights = true;
   draft.weight("w",
                draft.axes(draft.flag("transpose_weight") ? joined(columns, inner) : joined(inner, columns)));
+  draft.store_weight();
   draft.op.flops_forward = draft.op.flops_backward_input = draft.op.flops_backward_weight = {{2, all}};
   if (draft.flag("bias")) {
     TensorUse& bias = draft.weight("b", draft.axes(columns));
@@ -115,6 +119,12 @@ void cast_operands(OperatorDraft& draft, const std::vector<FactorIndex>& input,
   draft.op.separate.backward_input += kKernels;
 }
 
+AttributeSchema stored_attribute() {
+  return AttributeSchema::word(
+      "stored", "how a frozen weight lies in memory; a kernel brings it into its type before each product",
+      {"own", "8bit", "4bit"}, "own");
+}
+
 std::vector<AttributeSchema> with_casts(std::vector<AttributeSchema> attributes) {
   attributes.push_back(
       AttributeSchema::word("products", "type that products multiply in", {"own", "float8"}, "own"));
@@ -141,7 +151,11 @@ std::vector<OperatorKind> linear_kinds() {
             Schema::integer("router_groups", "with router: parts of dim 1 that may be split from one another",
                             1),
             Schema::flag("uneven", false,
-                         "output dims may be cut unevenly (a vocabulary); tied projections may")}),
+                         "output dims may be cut unevenly (a vocabulary); tied projections may"),
+            Schema::flag("narrow", false,
+                         "output dims are not split: they are the narrow ones between an adapter's "
+                         "products"),
+            stored_attribute()}),
        {{{"x", {64, 128, 512}}}, {{"out", 2048}}},
        build_linear},
       {"matmul",

@@ -59,7 +59,7 @@ OperatorGraph bert(const ZooValues& values) {
   }
   predict_masked_words(net, x, values);
   if (values.word("objective") == "both") predict_next_sentence(net, x, values);
-  return net.builder().build();
+  return net.build();
 }
 
 ZooModel bert_model(std::string name, std::string description, std::string source, const ZooOption& batch,
@@ -73,6 +73,7 @@ ZooModel bert_model(std::string name, std::string description, std::string sourc
   options.push_back(loss_chunks_option());
   options.push_back(ZooOption::word("objective", {"words", "both"}, "words",
                                     "masked words only, or also the pooler and the next sentence"));
+  for (ZooOption& option : adapter_options()) options.push_back(std::move(option));
   return {std::move(name), std::move(description), std::move(source), std::move(options), bert};
 }
 

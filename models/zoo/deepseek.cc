@@ -23,22 +23,28 @@ class LatentAttention {
         key_latent_(values.integer("key_latent")) {}
 
   TensorId operator()(TensorId x) {
-    const TensorId queries = net_.norm("rms_norm", "query_norm", linear("query_latent", x, {query_latent_}));
-    const TensorId keys = net_.norm("rms_norm", "key_norm", linear("key_latent", x, {key_latent_}));
-    const TensorId turned = rotary("query", linear("query_position", queries, {heads_, 1, rotary_width_}));
-    const TensorId query = join("query", linear("query", queries, {heads_, 1, width_}), turned, 4);
-    const TensorId shared = net_.builder().add("broadcast", "key_of_heads",
-                                               {rotary("key", linear("key_position", x, {rotary_width_}))},
-                                               {{"axis", 2}, {"size", heads_}});
-    const TensorId key = join("key", linear("key", keys, {heads_, width_}), shared, 3);
-    const TensorId value = linear("value", keys, {heads_, value_width_});
+    using Part = LayerProduct;
+    const auto linear = [&](Part part, const std::string& name, TensorId in, Sizes out) {
+      return net_.product(part, name, in, {{"out", std::move(out)}, {"bias", 0}});
+    };
+    const TensorId queries =
+        net_.norm("rms_norm", "query_norm", linear(Part::OtherAttention, "query_latent", x, {query_latent_}));
+    const TensorId keys =
+        net_.norm("rms_norm", "key_norm", linear(Part::OtherAttention, "key_latent", x, {key_latent_}));
+    const TensorId turned =
+        rotary("query", linear(Part::Query, "query_position", queries, {heads_, 1, rotary_width_}));
+    const TensorId query =
+        join("query", linear(Part::Query, "query", queries, {heads_, 1, width_}), turned, 4);
+    const TensorId shared =
+        net_.builder().add("broadcast", "key_of_heads",
+                           {rotary("key", linear(Part::OtherAttention, "key_position", x, {rotary_width_}))},
+                           {{"axis", 2}, {"size", heads_}});
+    const TensorId key = join("key", linear(Part::OtherAttention, "key", keys, {heads_, width_}), shared, 3);
+    const TensorId value = linear(Part::Value, "value", keys, {heads_, value_width_});
     return net_.mix_values("", query, key, value, {.causal = true, .bias = false});
   }
 
  private:
-  TensorId linear(const std::string& name, TensorId x, Sizes out) {
-    return net_.builder().add("linear", name, {x}, {{"out", std::move(out)}, {"bias", 0}});
-  }
   TensorId rotary(const std::string& of, TensorId x) { return net_.rotary(of + "_rotary", x); }
   TensorId join(const std::string& of, TensorId plain, TensorId turned, std::int64_t axis) {
     return net_.builder().add("concat", of + "_joined", {plain, turned}, {{"axis", axis}});
@@ -86,7 +92,7 @@ OperatorGraph deepseek(const ZooValues& values) {
     net.builder().end_repeat();
   }
   net.predict_words(net.norm("rms_norm", "norm", x), values.integer("vocab"), false, false);
-  return net.builder().build();
+  return net.build();
 }
 
 // The defaults are those of its config.json.
@@ -135,6 +141,7 @@ ZooOptions deepseek_options() {
   options.push_back(ZooOption::integer("further_tokens", 0, 0, 16,
                                        "tokens that training predicts beyond the next one; they are not "
                                        "simulated, so exports refuse them"));
+  for (ZooOption& option : adapter_options()) options.push_back(std::move(option));
   return options;
 }
 

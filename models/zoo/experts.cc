@@ -10,8 +10,8 @@ namespace {
 
 /// An expert that all tokens share, weighted by a sigmoid of its own (Qwen team, 2024, "Qwen1.5-MoE").
 TensorId gated_shared_expert(TransformerNetwork& net, TensorId x, std::int64_t hidden, std::int64_t ffn) {
-  const TensorId weight =
-      net.builder().add("sigmoid", "shared_weight", {net.linear_without_bias("shared_router", x, 1)});
+  const TensorId score = net.builder().add("linear", "shared_router", {x}, {{"out", Sizes{1}}, {"bias", 0}});
+  const TensorId weight = net.builder().add("sigmoid", "shared_weight", {score});
   return net.builder().add("mul", "shared_weighted", {gated_ffn(net, "shared_", x, hidden, ffn), weight});
 }
 
@@ -33,7 +33,7 @@ OperatorGraph experts(const ZooValues& values, bool head_norm) {
   }
   net.predict_words(net.norm("rms_norm", "norm", x), values.integer("vocab"),
                     values.word("projection") == "tied", false);
-  return net.builder().build();
+  return net.build();
 }
 
 OperatorGraph mixtral(const ZooValues& values) { return experts(values, false); }
@@ -47,6 +47,7 @@ ZooOptions all_expert_options(std::int64_t experts, std::int64_t top_k, double b
                                        "width of an expert that all tokens share, weighted by a gate of its "
                                        "own; 0: none"));
   options.push_back(projection_option("untied"));
+  for (ZooOption& option : adapter_options()) options.push_back(std::move(option));
   return options;
 }
 

@@ -48,15 +48,12 @@ RoutedTokens route_tokens(TransformerNetwork& net, TensorId x, const ExpertSizes
 
 TensorId experts_ffn(TransformerNetwork& net, TensorId x, const ExpertSizes& sizes) {
   GraphBuilder& builder = net.builder();
-  const auto expert_linear = [&](const char* name, TensorId z, std::int64_t out, const char* activation) {
-    return builder.add("expert_linear", name, {z}, {{"out", out}, {"activation", activation}});
-  };
   const auto [z, weights] = route_tokens(net, x, sizes);
   const bool fused = net.fuses_swiglu();
-  const TensorId gate = expert_linear("gate", z, sizes.ffn, fused ? "none" : "silu");
-  const TensorId up = expert_linear("up", z, sizes.ffn, "none");
+  const TensorId gate = net.expert_product("gate", z, sizes.ffn, fused ? "none" : "silu");
+  const TensorId up = net.expert_product("up", z, sizes.ffn);
   const TensorId gated = builder.add(fused ? "swiglu" : "mul", "gated", {gate, up});
-  const TensorId down = expert_linear("down", gated, sizes.hidden, "none");
+  const TensorId down = net.expert_product("down", gated, sizes.hidden);
   return builder.add("moe_combine", "combine", {down, weights}, {{"top_k", sizes.top_k}});
 }
 

@@ -21,9 +21,8 @@ struct GptLayer {
 TensorId gpt_experts(TransformerNetwork& net, TensorId x, const ExpertSizes& sizes) {
   GraphBuilder& builder = net.builder();
   const RoutedTokens routed = route_tokens(net, x, sizes);
-  const TensorId inner =
-      builder.add("expert_linear", "ffn1", {routed.tokens}, {{"out", sizes.ffn}, {"activation", "gelu"}});
-  const TensorId outer = builder.add("expert_linear", "ffn2", {inner}, {{"out", sizes.hidden}});
+  const TensorId inner = net.expert_product("ffn1", routed.tokens, sizes.ffn, "gelu");
+  const TensorId outer = net.expert_product("ffn2", inner, sizes.hidden);
   return builder.add("moe_combine", "combine", {outer, routed.weights}, {{"top_k", sizes.top_k}});
 }
 
@@ -49,7 +48,7 @@ OperatorGraph finished(TransformerNetwork& net, TensorId x, const ZooValues& val
   }
   x = net.norm("layer_norm", "norm", x);
   net.predict_words(x, values.integer("vocab"), values.word("projection") == "tied", false);
-  return net.builder().build();
+  return net.build();
 }
 
 GptLayer layer_of(const ZooValues& values) {
@@ -101,6 +100,7 @@ ZooModel gpt_model(std::string name, std::string description, std::string source
   options.push_back(kept_option());
   options.push_back(products_option());
   for (ZooOption& option : plain_definition_options()) options.push_back(std::move(option));
+  for (ZooOption& option : adapter_options()) options.push_back(std::move(option));
   return {std::move(name), std::move(description), std::move(source), std::move(options), gpt};
 }
 
@@ -121,6 +121,7 @@ ZooModel bloom_model() {
   options.push_back(loss_chunks_option());
   options.push_back(document_length_option());
   options.push_back(projection_option("tied"));
+  for (ZooOption& option : adapter_options()) options.push_back(std::move(option));
   return {"bloom-176b", "BLOOM: as GPT-3, with slopes by distance (ALiBi) in place of positions",
           "BigScience, 2022, table 3; arXiv:2211.05100", std::move(options), bloom};
 }

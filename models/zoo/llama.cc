@@ -20,7 +20,7 @@ OperatorGraph llama_network(const ZooValues& values, bool head_norm) {
   }
   x = net.norm("rms_norm", "norm", x);
   net.predict_words(x, values.integer("vocab"), values.word("projection") == "tied", false);
-  return net.builder().build();
+  return net.build();
 }
 
 OperatorGraph llama(const ZooValues& values) { return llama_network(values, false); }
@@ -31,6 +31,7 @@ ZooModel llama_model(std::string name, std::string description, std::string sour
                      const DecoderDefinition& definition) {
   ZooOptions options = llama_options(sequence, sizes, vocabulary, definition);
   options.push_back(projection_option("untied"));
+  for (ZooOption& option : adapter_options()) options.push_back(std::move(option));
   return {std::move(name), std::move(description), std::move(source), std::move(options), llama};
 }
 
@@ -45,6 +46,7 @@ ZooModel dense_qwen3_model() {
       4096, {.layers = 36, .hidden = 4096, .heads = 32, .kv_heads = 8, .ffn = 12288, .head_width = 128},
       151936, {.rotary_base = 1e6, .norm_epsilon = 1e-6});
   options.push_back(projection_option("untied"));
+  for (ZooOption& option : adapter_options()) options.push_back(std::move(option));
   return {"qwen3-8b", "Qwen3 8B: as Llama, with norms of queries and keys",
           "Qwen team, 2025, table 1; arXiv:2505.09388; widths: its config.json", std::move(options),
           dense_qwen3};

@@ -64,7 +64,7 @@ OperatorGraph t5(const ZooValues& values) {
   const TensorId targets = net.indices("targets", values.integer("target"));
   const TensorId decoded = t5_side(net, values, "decoder", targets, encoded);
   net.predict_words(decoded, values.integer("vocab"), true, false);
-  return net.builder().build();
+  return net.build();
 }
 
 ZooModel t5_model(const std::string& size, const TransformerSizes& sizes) {
@@ -76,6 +76,7 @@ ZooModel t5_model(const std::string& size, const TransformerSizes& sizes) {
   options.push_back(dropout_option(0.1));
   options.push_back(attention_option());
   options.push_back(loss_chunks_option());
+  for (ZooOption& option : adapter_options()) options.push_back(std::move(option));
   return {"t5-" + size, "T5 of size " + size + ", encoder and decoder, biases by distance",
           "Raffel et al., JMLR 21, 2020, section 3.7; arXiv:1910.10683", std::move(options), t5};
 }

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <utility>
+#include <variant>
+
+#include "sim/base/errors.h"
 
 namespace pipesim {
 
@@ -31,7 +34,9 @@ TransformerNetwork::TransformerNetwork(const ZooValues& values)
       document_length_(values.has("document_length") ? values.integer("document_length") : 0),
       loss_chunks_(values.has("loss_chunks") ? values.integer("loss_chunks") : 0),
       keeps_as_megatron_(values.has("kept") && values.word("kept") == "megatron"),
-      keeps_as_torch_(values.has("kept") && values.word("kept") == "torch") {
+      keeps_as_torch_(values.has("kept") && values.word("kept") == "torch"),
+      adapters_(adapters(values)) {
+  builder_.freeze(adapters_.any());
   if (values.has("products") && values.word("products") == "float8") builder_.multiply_in_float8();
 }
 
@@ -45,13 +50,48 @@ TensorId TransformerNetwork::embedding(const std::string& name, TensorId indices
 
 TensorId TransformerNetwork::linear(const std::string& name, TensorId x, std::int64_t out,
                                     const std::string& activation, bool bias) {
-  return builder_.add("linear", name, {x},
-                      {{"out", Sizes{out}}, {"bias", bias ? 1 : 0}, {"activation", activation}});
+  return product(LayerProduct::FeedForward, name, x,
+                 {{"out", Sizes{out}}, {"bias", bias ? 1 : 0}, {"activation", activation}});
 }
 
 TensorId TransformerNetwork::linear_without_bias(const std::string& name, TensorId x, std::int64_t out,
                                                  const std::string& activation) {
-  return builder_.add("linear", name, {x}, {{"out", Sizes{out}}, {"bias", 0}, {"activation", activation}});
+  return linear(name, x, out, activation, false);
+}
+
+TensorId TransformerNetwork::product(LayerProduct part, const std::string& name, TensorId x,
+                                     Attributes attributes) {
+  const bool in_layer =
+      builder_.in_repeat();  // heads that models have behind their layers are like embeddings
+  if (in_layer && adapters_.storage != "own") attributes["stored"] = adapters_.storage;
+  if (!in_layer || !adapters_.has(part)) return builder_.add("linear", name, {x}, attributes);
+  adapted_ = true;
+  AttributeValue& own = attributes.emplace("activation", "none").first->second;
+  const std::string activation = std::get<std::string>(std::exchange(own, "none"));
+  Attributes narrow{{"out", Sizes{adapters_.rank}}, {"bias", 0}, {"narrow", 1}};
+  if (const auto contract = attributes.find("contract"); contract != attributes.end())
+    narrow.insert(*contract);
+  const TensorId frozen = builder_.add("linear", name, {x}, attributes);
+  builder_.freeze(false);
+  const TensorId inner = builder_.add("linear", name + "_lora_a", {x}, narrow);
+  const TensorId adapted =
+      builder_.add("linear", name + "_lora_b", {inner}, {{"out", attributes.at("out")}, {"bias", 0}});
+  builder_.freeze(true);
+  const TensorId sum = add(name + "_lora_add", frozen, adapted);
+  return activation == "none" ? sum : builder_.add(activation, name + "_" + activation, {sum});
+}
+
+TensorId TransformerNetwork::expert_product(const std::string& name, TensorId tokens, std::int64_t out,
+                                            const std::string& activation) {
+  return builder_.add("expert_linear", name, {tokens},
+                      {{"out", out}, {"activation", activation}, {"stored", adapters_.storage}});
+}
+
+OperatorGraph TransformerNetwork::build() {
+  if (adapters_.any() && !adapted_)
+    throw InputError("lora_targets=" + adapters_.targets +
+                     ": no layer has such a product, since experts take no adapters");
+  return builder_.build();
 }
 
 TensorId TransformerNetwork::rotary(const std::string& name, TensorId x) {
@@ -68,12 +108,12 @@ TensorId TransformerNetwork::dropout(const std::string& name, TensorId x) {
 TensorId TransformerNetwork::attention(const std::string& prefix, TensorId x, TensorId read,
                                        const AttentionStyle& style) {
   const std::int64_t bias = style.bias || attention_bias_ != "none" ? 1 : 0;
-  const auto project = [&](const char* name, TensorId from, Sizes out) {
-    return builder_.add("linear", prefix + name, {from}, {{"out", std::move(out)}, {"bias", bias}});
+  const auto project = [&](LayerProduct part, const char* name, TensorId from, Sizes out) {
+    return product(part, prefix + name, from, {{"out", std::move(out)}, {"bias", bias}});
   };
-  TensorId query = project("query", x, {kv_heads_, group_, head_width_});
-  TensorId key = project("key", read, {kv_heads_, head_width_});
-  const TensorId value = project("value", read, {kv_heads_, head_width_});
+  TensorId query = project(LayerProduct::Query, "query", x, {kv_heads_, group_, head_width_});
+  TensorId key = project(LayerProduct::OtherAttention, "key", read, {kv_heads_, head_width_});
+  const TensorId value = project(LayerProduct::Value, "value", read, {kv_heads_, head_width_});
   if (style.head_norm) {
     query = norm("rms_norm", prefix + "query_norm", query);
     key = norm("rms_norm", prefix + "key_norm", key);
@@ -105,8 +145,8 @@ TensorId TransformerNetwork::mix_values(const std::string& prefix, TensorId quer
   const TensorId mixed =
       builder_.add(kind, prefix + "attention", {query, key, value}, attributes,
                    relative ? std::vector<std::string>{style.relative} : std::vector<std::string>{});
-  return builder_.add(
-      "linear", prefix + "output", {mixed},
+  return product(
+      LayerProduct::OtherAttention, prefix + "output", mixed,
       {{"out", Sizes{hidden_}}, {"contract", 3}, {"bias", style.bias || attention_bias_ == "all" ? 1 : 0}});
 }
 

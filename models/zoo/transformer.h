@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "models/graph_builder.h"
+#include "models/zoo/adapters.h"
 #include "models/zoo/definition.h"
 #include "models/zoo/options.h"
 
@@ -17,7 +18,8 @@ struct TransformerSizes {
 };
 
 /// A transformer under construction: options batch, sequence, hidden, heads and, where it has them, kv_heads,
-/// head_width, attention_bias, attention and dropout. Activations are [batch, sequence, hidden].
+/// head_width, attention_bias, attention, dropout and those of adapter_options(). Activations are [batch,
+/// sequence, hidden].
 class TransformerNetwork {
  public:
   explicit TransformerNetwork(const ZooValues& values);
@@ -31,6 +33,13 @@ class TransformerNetwork {
                   const std::string& activation = "none", bool bias = true);
   TensorId linear_without_bias(const std::string& name, TensorId x, std::int64_t out,
                                const std::string& activation = "none");
+  /// A product of a layer: a "linear", and beside it the adapters that the option lora asks for. They are
+  /// y = x·w + (x·a)·b with "<name>_lora_a", "<name>_lora_b" and "<name>_lora_add"; an activation comes
+  /// behind. The constant that scales them is taken as a part of b.
+  TensorId product(LayerProduct part, const std::string& name, TensorId x, Attributes attributes);
+  /// A product of experts, which have no adapters.
+  TensorId expert_product(const std::string& name, TensorId tokens, std::int64_t out,
+                          const std::string& activation = "none");
   TensorId norm(const std::string& kind, const std::string& name, TensorId x) {
     return builder_.add(kind, name, {x});
   }
@@ -62,6 +71,9 @@ class TransformerNetwork {
   /// the embedding "word_embedding".
   void predict_words(TensorId x, std::int64_t vocabulary, bool tied, bool bias);
 
+  /// The finished model. InputError where adapters are asked for and no layer has a product that takes one.
+  [[nodiscard]] OperatorGraph build();
+
  private:
   GraphBuilder builder_;
   std::int64_t batch_, sequence_, hidden_, kv_heads_, group_, head_width_;
@@ -71,6 +83,8 @@ class TransformerNetwork {
   std::int64_t zigzag_, document_length_;
   std::int64_t loss_chunks_;  // 0: the projection is apart from the loss
   bool keeps_as_megatron_, keeps_as_torch_;
+  Adapters adapters_;
+  bool adapted_ = false;  // some product has adapters
 };
 
 /// The options batch, dtype, sequence, layers, hidden and heads that all transformers start with, then

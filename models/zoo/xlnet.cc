@@ -32,20 +32,21 @@ class RelativeAttention {
 
   /// [batch, length, hidden] to the same.
   TensorId add(TensorId x) {
-    const TensorId query = project("query", x), key = by_head("key", project("key", x));
+    const TensorId query = project("query", x, LayerProduct::Query), key = by_head("key", project("key", x));
     const TensorId scores = net_.add(
         "segment_add",
         net_.add("distance_add", products("content", biased("content", query), key), distances(query)),
         segments(query));
     const TensorId weights = builder_.add("softmax", "weights", {scores});
-    const TensorId value = by_head("value", project("value", x));
+    const TensorId value = by_head("value", project("value", x, LayerProduct::Value));
     const TensorId mixed = transposed("mixed_rows", builder_.add("matmul", "mixed", {weights, value}));
-    return builder_.add("linear", "output", {mixed}, {{"out", Sizes{hidden_}}, {"contract", 2}, {"bias", 0}});
+    return net_.product(LayerProduct::OtherAttention, "output", mixed,
+                        {{"out", Sizes{hidden_}}, {"contract", 2}, {"bias", 0}});
   }
 
  private:
-  TensorId project(const std::string& name, TensorId x) {
-    return builder_.add("linear", name, {x}, {{"out", Sizes{heads_, width_}}, {"bias", 0}});
+  TensorId project(const std::string& name, TensorId x, LayerProduct part = LayerProduct::OtherAttention) {
+    return net_.product(part, name, x, {{"out", Sizes{heads_, width_}}, {"bias", 0}});
   }
 
   /// Swaps dims 1 and 2.
@@ -124,7 +125,7 @@ OperatorGraph xlnet(const ZooValues& values) {
     net.builder().end_repeat();
   }
   net.predict_words(net.dropout("dropout", x), values.integer("vocab"), true, true);
-  return net.builder().build();
+  return net.build();
 }
 
 ZooOptions xlnet_options(const TransformerSizes& sizes) {
@@ -134,6 +135,7 @@ ZooOptions xlnet_options(const TransformerSizes& sizes) {
   options.push_back(vocabulary_option(32000));
   options.push_back(dropout_option(0.1));
   options.push_back(loss_chunks_option());
+  for (ZooOption& option : adapter_options()) options.push_back(std::move(option));
   return options;
 }
 

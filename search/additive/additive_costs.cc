@@ -84,6 +84,9 @@ void AdditiveCosts::list_units(const MoveUnits& units) {
       if (it == unit.operators.end()) unit.operators.push_back(op);
       for (const TensorId w : evaluator_.contents().backward().owned_weights(op))
         mine.weights.push_back(number_of_weight(unit, w));
+      for (const TensorId w : evaluator_.contents().backward().frozen_weights(op)) {
+        if (evaluator_.graph().tensor(w).frozen) mine.weights.push_back(number_of_weight(unit, w));
+      }
     }
     units_.push_back(std::move(unit));
   }
@@ -94,7 +97,9 @@ std::size_t AdditiveCosts::number_of_weight(Unit& unit, TensorId weight) const {
   const OperatorGraph& graph = evaluator_.graph();
   const auto key = [&](TensorId w) {
     const std::span<const UseRef> uses = graph.consumers(w);
-    return std::tuple(uses.size(), uses.front().use, graph.tensor(w).type, graph.tensor(w).shape);
+    const Tensor& tensor = graph.tensor(w);
+    return std::tuple(uses.size(), uses.front().use, tensor.type, tensor.shape, tensor.frozen,
+                      tensor.storage);
   };
   const auto it = std::ranges::find_if(unit.weights, [&](TensorId w) { return key(w) == key(weight); });
   const auto number = static_cast<std::size_t>(it - unit.weights.begin());
@@ -167,7 +172,10 @@ AdditiveCosts::Choice AdditiveCosts::choice_of(std::size_t unit, std::size_t con
     choice.compute.push_back(runs * forward + seconds_of_pass(b, b.backward_input) +
                              seconds_of_pass(b, b.backward_weight));
   }
-  for (const TensorId w : units_[unit].weights) choice.sync.push_back({sync_time(unit, w, config, false)});
+  for (const TensorId w : units_[unit].weights) {
+    const bool frozen = evaluator_.graph().tensor(w).frozen;
+    choice.sync.push_back({frozen ? 0 : sync_time(unit, w, config, false), frozen});
+  }
   return choice;
 }
 

@@ -53,7 +53,7 @@ AdditiveCosts::Held AdditiveCosts::state_of(TensorId weight) const {
   const PlanOptions& options = contents.options();
   const StateSharding& sharding = options.state_sharding;
   const Tensor& tensor = evaluator_.graph().tensor(weight);
-  const DataType type = tensor.type, kept = tensor.frozen ? type : sharding.kept_type(type);
+  const DataType kept = sharding.kept_type(tensor.type);
   const auto most_of = [&](LayoutId id, auto part) {
     const Layout& layout = contents.layouts()[id];
     std::vector<Bytes> held(evaluator_.topology().num_devices());
@@ -63,10 +63,17 @@ AdditiveCosts::Held AdditiveCosts::state_of(TensorId weight) const {
     return std::ranges::max(held);
   };
   const auto weights = [](const WeightMemory& m) { return m.weights; };
+  const auto stored = [&](LayoutId id) {
+    const Layout& layout = contents.layouts()[id];
+    std::vector<Bytes> held(evaluator_.topology().num_devices());
+    for (const LayoutEntry& e : layout.entries())
+      held[e.device.index()] += tensor.stored(layout.box(e).elements());
+    return std::ranges::max(held);
+  };
   const LayoutId whole = contents.home_of(weight, others_), divided = contents.state_of(weight, others_);
   Held held;
   if (tensor.frozen) {
-    held.always = most_of(whole, weights);
+    held.always = stored(whole);
     return held;
   }
   held.always = most_of(sharding.gathers_to_use() ? divided : whole, weights) +

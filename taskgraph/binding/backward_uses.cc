@@ -10,7 +10,8 @@ BackwardUses::BackwardUses(const OperatorGraph& graph, bool trained)
       needs_(graph.operators().size()),
       gradient_makers_(graph.tensors().size()),
       producing_uses_(graph.tensors().size()),
-      owned_weights_(graph.operators().size()) {
+      owned_weights_(graph.operators().size()),
+      frozen_weights_of_(graph.operators().size()) {
   for (std::size_t i = 0; i < needs_.size(); ++i) {
     if (trained) needs_[i] = backward_need(graph, OperatorId(i));
     const std::vector<TensorUse>& uses = graph.operators()[i].uses;
@@ -25,7 +26,9 @@ BackwardUses::BackwardUses(const OperatorGraph& graph, bool trained)
                          [&](UseRef u) { return makes_gradient(u); });
     if (graph.tensors()[t].kind != TensorKind::Weight || consumers.empty()) continue;
     const bool updated = !gradient_makers_[t].empty();
-    (updated ? owned_weights_[consumers.front().op.index()] : frozen_weights_).emplace_back(t);
+    const std::size_t first = consumers.front().op.index();
+    (updated ? owned_weights_ : frozen_weights_of_)[first].emplace_back(t);
+    if (!updated) frozen_weights_.emplace_back(t);
   }
 }
 

@@ -33,6 +33,10 @@ class BackwardUses {
   }
   /// Weights that no gradient reaches.
   [[nodiscard]] std::span<const TensorId> frozen_weights() const { return frozen_weights_; }
+  /// Those among them that the operator is the first to use.
+  [[nodiscard]] std::span<const TensorId> frozen_weights(OperatorId op) const {
+    return frozen_weights_of_[op.index()];
+  }
 
  private:
   const OperatorGraph* graph_;
@@ -41,6 +45,7 @@ class BackwardUses {
   std::vector<UseRef> producing_uses_;                // per tensor
   std::vector<std::vector<TensorId>> owned_weights_;  // per operator
   std::vector<TensorId> frozen_weights_;
+  std::vector<std::vector<TensorId>> frozen_weights_of_;  // per operator
 };
 
 }  // namespace pipesim

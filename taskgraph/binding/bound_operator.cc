@@ -256,10 +256,11 @@ std::vector<ShardMemory> shard_memory(const OperatorGraph& graph, const Operator
           loaded(box_of(use, op, ranges).elements() * bytes_per_element(graph.tensor(use.tensor).type),
                  of_experts ? load.times : 1));
       if (use.role == Role::Output) memory[k].outputs += size;
+      if (graph.tensor(use.tensor).storage != WeightStorage::Own) memory[k].workspace += size;  // unpacked
       if (backward && use.role == Role::Input && graph.wants_gradient(use.tensor))
         memory[k].input_gradients += size;
     }
-    if (op.workspace) memory[k].workspace = workspace_bytes(*op.workspace, ranges);
+    if (op.workspace) memory[k].workspace += workspace_bytes(*op.workspace, ranges);
     if (backward) memory[k].saved = Bytes(static_cast<std::int64_t>(evaluate(op.saved_extra_bytes, ranges)));
     if (!config.ring) continue;
     memory[k].forward_blocks = 2 * block.values;

@@ -275,9 +275,8 @@ std::vector<WeightMemory> PlanContents::permanent_memory(const BoundStrategy& st
   }
   for (const TensorId w : backward_->frozen_weights()) {
     const Layout& home = layouts()[home_of(w, strategy)];
-    const Bytes element(bytes_per_element(graph().tensor(w).type));
     for (const LayoutEntry& e : home.entries())
-      memory[e.device.index()].weights += home.box(e).elements() * element;
+      memory[e.device.index()].weights += graph().tensor(w).stored(home.box(e).elements());
   }
   return memory;
 }

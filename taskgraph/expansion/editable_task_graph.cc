@@ -64,8 +64,7 @@ void EditableTaskGraph::build(const BoundStrategy& strategy) {
   allocated_.assign(contents_.costs().topology().num_devices(), Bytes(0));
   communicators_ = {contents_.device_groups(), contents_.costs().topology().num_devices()};
   for (const TensorId w : contents_.backward().frozen_weights()) {
-    const Tensor& t = graph_.tensor(w);  // at most whole, on every device
-    for (Bytes& b : allocated_) b += Bytes(t.elements() * bytes_per_element(t.type));
+    for (Bytes& b : allocated_) b += graph_.tensor(w).bytes();  // at most whole, on every device
   }
   std::ranges::fill(ways_, Way{});
   for (TensorEnds& t : tensors_) t.num_forward = 0;

@@ -185,6 +185,20 @@ TEST(TrainingWork, OfFrozenWeightsIsTwiceForward) {
   EXPECT_EQ(training_work(b.build()).model_flops, 2 * (2 * 4 * 3 * 5) + 3 * (2 * 4 * 5 * 7));
 }
 
+// Of a token in llama3-8b, with s = 8192 and r = 16: products of frozen weights count 4 FLOPs a weight, those
+// of adapters 6, and attention 6 · s/2 · 2 · 4096 a layer.
+TEST(TrainingWork, OfAdaptersIsThatOfFrozenProductsAndTheirOwn) {
+  const double layers = 32.0 * (2 * 4096 * 4096 + 2 * 4096 * 1024 + 3 * 4096 * 14336), head = 4096.0 * 128256;
+  const double attention = 32.0 * 6 * 8192 * 4096;
+  for (const char* base : {"own", "4bit"}) {
+    const std::string model = fmt::format("llama3-8b:batch=1,lora=16,base={}", base);
+    const TrainingWork work = training_work(make_zoo_model(model));
+    EXPECT_DOUBLE_EQ(work.model_flops / static_cast<double>(work.tokens),
+                     4 * (layers + head) + 6 * 41'943'040.0 + attention);
+    EXPECT_EQ(work.tokens, 8192);
+  }
+}
+
 TEST(TrainingWork, HasNoTokensWhereASampleHasOneLabel) {
   EXPECT_EQ(training_work(make_zoo_model("resnet50:batch=4")).tokens, 0);
   EXPECT_GT(training_work(make_zoo_model("resnet50:batch=4")).model_flops, 0);

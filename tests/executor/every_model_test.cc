@@ -41,7 +41,8 @@ const std::set<std::string> deep{
     // The definition of a decoder, which costs nothing.
     "rotary_base", "rotary_scaling", "rotary_factor", "rotary_original", "rotary_low", "rotary_high",
     "rotary_mscale", "rotary_mscale_all", "norm_epsilon", "init_deviation", "expert_shares", "balance_loss",
-    "router_groups", "router_top_groups", "router_scale", "further_tokens", "partial"};
+    "router_groups", "router_top_groups", "router_scale", "further_tokens", "partial", "lora", "lora_targets",
+    "base"};
 
 std::string narrowed(const ZooModel& model) {
   std::string text = model.name;

@@ -122,6 +122,13 @@ INSTANTIATE_TEST_SUITE_P(
         EqualModel{"llama3-8b:batch=4,layers=4,hidden=32,heads=8,kv_heads=2,vocab=48,sequence=8,ffn=32,"
                    "loss_chunks=3,dtype=float32",
                    10},
+        EqualModel{"llama:batch=4,layers=4,hidden=32,heads=8,kv_heads=2,vocab=48,sequence=8,ffn=32,lora=4", 20},
+        EqualModel{"mixtral-8x7b:batch=4,layers=2,hidden=16,heads=4,kv_heads=2,vocab=48,sequence=8,ffn=24,"
+                   "shared_ffn=8,lora=4,dtype=float32",
+                   20},
+        EqualModel{"gpt:batch=4,layers=4,hidden=32,heads=8,vocab=50,sequence=8,positions=8,loss_chunks=3,lora=4,"
+                   "lora_targets=query+value",
+                   10},
         EqualModel{
             "t5-base:batch=4,layers=2,hidden=16,heads=4,head_width=8,ffn=24,vocab=48,sequence=8,target=8",
             5}),
@@ -129,8 +136,9 @@ INSTANTIATE_TEST_SUITE_P(
       const std::string text = instance.param.model;
       const bool groups = text.find("token_groups") != std::string::npos;
       const bool bfloat16 = text.find("bfloat16") != std::string::npos;
+      const bool adapters = text.find("lora") != std::string::npos;
       return text.substr(0, std::min(text.find(':'), text.find('-'))) + (groups ? "_groups" : "") +
-             (bfloat16 ? "_bfloat16" : "");
+             (bfloat16 ? "_bfloat16" : "") + (adapters ? "_adapters" : "");
     });
 
 }  // namespace

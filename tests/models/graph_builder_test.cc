@@ -281,7 +281,8 @@ TEST(GraphBuilder, RefusesAttributesOutsideTheSchema) {
   EXPECT_EQ(refused_operator("linear", {{64, 10}}, {{"ot", 5}}),
             "operator \"op\" (linear): unknown attribute \"ot\" (did you mean \"out\"?), allowed: out, "
             "contract, bias, "
-            "activation, transpose_weight, router, router_groups, uneven, products, cast_input");
+            "activation, transpose_weight, router, router_groups, uneven, narrow, stored, "
+            "products, cast_input");
   EXPECT_EQ(refused_operator("linear", {{64, 10}}),
             "operator \"op\" (linear): attribute \"out\" is missing (output dims, e.g. [4096] or [heads, "
             "head_dim])");

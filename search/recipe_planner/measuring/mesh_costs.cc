@@ -24,6 +24,7 @@ void lower(PartCosts& costs, const PartCosts& other) {
   lower_to(costs.host_input, other.host_input);
   lower_to(costs.host_weight, other.host_weight);
   lower_to(costs.kept_for_weights, other.kept_for_weights);
+  lower_to(costs.frozen, other.frozen);
   for (std::size_t k = 0; k < kMostRecomputes; ++k) {
     lower_to(costs.backward.all[k], other.backward.all[k]);
     lower_to(costs.backward.first[k], other.backward.first[k]);
@@ -155,7 +156,7 @@ HeldByPartsWeights MeshMeter::weights(const Recipe& mesh, const StateSharding& s
 
 Bytes least_permanent(const PartCosts& part, std::int64_t times, const StateSharding& sharding,
                       DataType gradient_type, Optimizer optimizer) {
-  Bytes sum;
+  Bytes sum = part.frozen;
   for (const PartCosts::Weights& w : part.weights) {
     const std::int64_t copies = times * w.copies;
     const std::int64_t parts = !sharding.any()       ? 1

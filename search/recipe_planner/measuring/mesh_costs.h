@@ -59,6 +59,7 @@ struct PartCosts {
     DataType type = DataType::Float32;
   };
   std::vector<Weights> weights;  ///< that the part is the first to use, and that are trained
+  Bytes frozen;                  ///< of weights that are not, on the device with fewest
 };
 
 /// Costs of all parts of a model under a mesh: a recipe without stages, schedule, recomputation and sharding.

@@ -215,7 +215,12 @@ class PartMemory : private PartOnMesh {
 
   // Weights that another part uses too may have copies there.
   void measure_weights(PartCosts& costs) {
+    ByDevice frozen = nothing();
     for (const OperatorId op : part_.operators) {
+      for (const TensorId weight : tables_.backward().frozen_weights(op)) {
+        const Layout& home = tables_.layouts()[tables_.plans().home(reader_layouts(weight).layouts)];
+        for (auto& [device, bytes] : frozen) bytes += graph_.tensor(weight).stored(home.elements_on(device));
+      }
       for (const TensorId weight : tables_.backward().owned_weights(op)) {
         const auto [needed, alone] = reader_layouts(weight);
         const Layout& home = tables_.layouts()[tables_.plans().home(needed)];
@@ -233,6 +238,7 @@ class PartMemory : private PartOnMesh {
         costs.weights.push_back(held);
       }
     }
+    costs.frozen = least_of(frozen);
   }
 };
 

@@ -60,6 +60,22 @@ TEST(PeakMemory, OfFrozenWeightsIsThatOfTheirValues) {
   EXPECT_TRUE(e.contents.graph().op(OperatorId(1)).uses[0].saved);
 }
 
+// While a pass of fc2 runs, its weight of 8 · 1024 elements is there in float32, too.
+TEST(PeakMemory, OfStoredWeightsIsThatOfTheirBitsAndOfOneInItsType) {
+  GraphBuilder b("stored", 4);
+  const TensorId y = b.add("linear", "fc1", {b.data("x", {4, 6})}, {{"out", Sizes{8}}, {"bias", 0}});
+  b.freeze(true);
+  b.add("linear", "fc2", {y}, {{"out", Sizes{1024}}, {"bias", 0}, {"stored", "4bit"}});
+  Expansion e(b.build(), "p100-4x4", {});
+  const Bytes stored(4226);  // 8192 · (4 + 8/64 + 32/16384) / 8
+  EXPECT_EQ(e.contents.permanent_memory(e.bound)[0].weights, Bytes(4 * 48) + stored);
+  EXPECT_EQ(e.bound[1]->memory[0].workspace, Bytes(4 * 8192));
+  EXPECT_EQ(e.bound[0]->memory[0].workspace, Bytes(0));
+  const std::vector<DeviceMemory> peaks = peaks_of(e);
+  const auto activations = static_cast<std::size_t>(MemoryCategory::Activations);
+  EXPECT_EQ(peaks[0].at_peak[activations], Bytes(4 * 8192 + 4 * 4 * 1024 + 4 * 4 * 8));
+}
+
 TEST(PeakMemory, CountsReceiveBuffersWhereTheyLie) {
   Expansion e(linears_without_bias(), "p100-4x4", {{"fc2", {{}, {1}}}});
   const std::vector<DeviceMemory> peaks = peaks_of(e);

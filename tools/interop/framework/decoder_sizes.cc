@@ -128,6 +128,7 @@ std::optional<std::string> definition_value_for(const std::string& key, const De
   if (key == "norm_epsilon") return fmt::format("{}", s.norm_epsilon);
   if (key == "init_deviation") return fmt::format("{}", s.init_deviation);
   if (key == "partial") return s.partial ? "yes" : "no";
+  if (key == "lora") return fmt::format("{}", s.lora);
   if (key == "further_tokens") return fmt::format("{}", s.further_tokens);
   if (key == "rotary_base" && s.rotary_base > 0) return fmt::format("{}", s.rotary_base);
   if (key == "rotary_scaling") return s.rotary_scaling ? name_of(s.rotary_scaling->way) : "none";
@@ -259,6 +260,7 @@ DecoderSizes decoder_sizes(const std::string& model) {
   if (s.positions == 0) s.rotary_base = v.real("rotary_base");
   s.rotary_scaling = rotary_scaling(v);
   s.partial = v.has("partial") && v.word("partial") == "yes";
+  if (v.has("lora")) s.lora = v.integer("lora");
   if (v.has("further_tokens")) s.further_tokens = v.integer("further_tokens");
   s.experts = decoder_experts(d, s.ffn);
   if (d.network == DecoderNetwork::Latent)
@@ -286,8 +288,9 @@ std::int64_t token_groups(const std::string& model) {
 std::vector<std::string> options_left_out(const std::string& model) {
   const OpenedDecoder d = open_decoder(model);
   std::vector<std::string> left_out;
-  for (const char* key : {"loss_chunks", "document_length"}) {
-    if (d.values.integer(key) > 0) left_out.push_back(fmt::format("{}={}", key, d.values.word(key)));
+  for (const char* key : {"loss_chunks", "document_length", "lora"}) {
+    if (d.values.has(key) && d.values.integer(key) > 0)
+      left_out.push_back(fmt::format("{}={}", key, d.values.word(key)));
   }
   return left_out;
 }

@@ -174,6 +174,11 @@ std::optional<Refusal> partial_model(const FrameworkPlan& plan) {
       {}};
 }
 
+std::optional<Refusal> adapted_model(const FrameworkPlan& plan) {
+  if (plan.sizes.lora == 0) return std::nullopt;
+  return Refusal{fmt::format("lora={}", plan.sizes.lora), "all weights are trained, without adapters", {}};
+}
+
 std::function<void(FrameworkPlan&)> amend_recipe(std::function<void(Recipe&)> change) {
   return [change = std::move(change)](FrameworkPlan& plan) { change(plan.recipe); };
 }

@@ -134,6 +134,8 @@ void note_float8(const FrameworkPlan& plan, std::string_view framework, std::vec
 
 /// Returns why a model that lacks what its config.json asks for is not exported; nothing where it has all.
 std::optional<Refusal> partial_model(const FrameworkPlan& plan);
+/// Returns why a model with adapters is not exported to what trains all weights; nothing where it has none.
+std::optional<Refusal> adapted_model(const FrameworkPlan& plan);
 
 /// An amendment of the recipe.
 std::function<void(FrameworkPlan&)> amend_recipe(std::function<void(Recipe&)> change);

@@ -264,6 +264,7 @@ void refuse_megatron_groups(const FrameworkPlan& plan, RuleCheck& check) {
 void refuse_megatron_definition(const FrameworkPlan& plan, RuleCheck& check) {
   const DecoderSizes& s = plan.sizes;
   if (const auto refusal = partial_model(plan)) check.refuse([&] { return *refusal; });
+  if (const auto refusal = adapted_model(plan)) check.refuse([&] { return *refusal; });
   if (s.further_tokens > 0)
     check.refuse([&] {
       return Refusal{fmt::format("further_tokens={}", s.further_tokens),

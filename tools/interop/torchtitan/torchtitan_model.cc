@@ -242,6 +242,7 @@ void refuse_torchtitan_definition(const FrameworkPlan& plan, RuleCheck& check) {
     });
   if (const auto refusal = partial_model(plan); refusal && plan.base.empty())
     check.refuse([&] { return *refusal; });
+  if (const auto refusal = adapted_model(plan)) check.refuse([&] { return *refusal; });
   if (plan.sizes.further_tokens > 0 && plan.base.empty())
     check.refuse([&] {
       return Refusal{fmt::format("further_tokens={}", plan.sizes.further_tokens),

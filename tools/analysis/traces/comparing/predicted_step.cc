@@ -71,7 +71,8 @@ class PredictedWork {
       const bool activation = kind == WorkClass::Products && pass != Pass::BackwardWeight;
       if (alone) {
         time = take(activation ? WorkClass::Activations : WorkClass::Other, kernel.bytes_apart, time);
-        time = take(WorkClass::Other, kernel.cast_bytes + kernel.weight_cast_bytes, time);
+        time = take(WorkClass::Other, kernel.cast_bytes + kernel.weight_cast_bytes + kernel.unpacked_bytes,
+                    time);
       }
     }
     if (alone && kernel.matrix) {
