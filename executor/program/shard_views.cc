@@ -209,7 +209,8 @@ bool ShardViews::is_trained(TensorId weight) const {
 
 // Where a weight is between two steps.
 LayoutId ShardViews::stored_layout(TensorId weight) const {
-  const bool divided = contents_.options().state_sharding.gathers_to_use() && is_trained(weight);
+  const bool kept = is_trained(weight) || graph_.tensor(weight).frozen;
+  const bool divided = contents_.options().state_sharding.gathers_to_use() && kept;
   return divided ? contents_.state_of(weight, strategy_) : contents_.home_of(weight, strategy_);
 }
 

@@ -73,7 +73,8 @@ AdditiveCosts::Held AdditiveCosts::state_of(TensorId weight) const {
   const LayoutId whole = contents.home_of(weight, others_), divided = contents.state_of(weight, others_);
   Held held;
   if (tensor.frozen) {
-    held.always = stored(whole);
+    held.always = stored(divided);
+    if (divided != whole) (sharding.keep_gathered ? held.in_flight : held.once) = stored(whole);
     return held;
   }
   held.always = most_of(sharding.gathers_to_use() ? divided : whole, weights) +

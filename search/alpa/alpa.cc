@@ -133,6 +133,12 @@ class AlpaPlanner {
     const DeviceId device(0);
     for (std::size_t i = 0; i < strategy.size(); ++i) {
       const auto until = static_cast<std::size_t>(cluster_of_[i]) + 1;
+      for (const TensorId w : contents.backward().frozen_weights(OperatorId(i))) {
+        const Tensor& tensor = contents.graph().tensor(w);
+        if (tensor.frozen)
+          found.permanent[until] +=
+              tensor.stored(contents.layouts()[contents.state_of(w, strategy)].elements_on(device));
+      }
       if (!contents.backward().owned_weights(OperatorId(i)).empty()) {
         const OwnedUpdates& work = contents.update_work(OperatorId(i), strategy);
         for (std::size_t j = 0; j < work.holders.size(); ++j) {

@@ -7,7 +7,11 @@ ShardingTraffic sharding_traffic(const OperatorGraph& graph, const PlanOptions& 
   if (!sharding.any()) return {};
   double own = 0, gradients = 0, gathered = 0;  // bytes
   for (const Tensor& t : graph.tensors()) {
-    if (t.kind != TensorKind::Weight || t.frozen) continue;
+    if (t.kind != TensorKind::Weight) continue;
+    if (t.frozen) {
+      if (sharding.gathers_to_use()) gathered += t.bytes() / Bytes(1);
+      continue;
+    }
     const auto elements = static_cast<double>(t.elements());
     own += elements * static_cast<double>(bytes_per_element(t.type));
     gradients += elements * static_cast<double>(bytes_per_element(options.gradient_type));

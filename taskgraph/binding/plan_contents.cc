@@ -195,11 +195,26 @@ LayoutId PlanContents::needed_in(std::int32_t stage, TensorId weight, const Boun
   return tables_->plans.home(needed);
 }
 
+// A frozen weight is divided among the copies that would make parts of its gradient.
+void PlanContents::list_dividing_terms(TensorId weight, const BoundStrategy& strategy, LayoutIds& out) const {
+  for (std::int32_t way = 0; way < ways_; ++way) {
+    const BoundStrategy& used = strategy_of(way, strategy);
+    for (const UseRef use : graph().consumers(weight)) {
+      if (way < ways_through(use.op)) add_distinct(out, gradient_layout(use, used));
+    }
+  }
+}
+
 LayoutId PlanContents::state_of(TensorId weight, LayoutId home, const BoundStrategy& strategy) const {
   const StateSharding& sharding = options_.state_sharding;
-  if (!sharding.any()) return home;
+  const bool frozen = graph().tensor(weight).frozen;
+  if (frozen ? !sharding.gathers_to_use() : !sharding.any()) return home;
   LayoutIds terms;
-  list_gradient_terms(weight, strategy, terms);
+  if (frozen) {
+    list_dividing_terms(weight, strategy, terms);
+  } else {
+    list_gradient_terms(weight, strategy, terms);
+  }
   return tables_->plans.divided_home(home, terms, sharding.group, holding_stages(weight, strategy));
 }
 
@@ -237,15 +252,23 @@ LayoutId PlanContents::gathered_from(TensorId weight, LayoutId target, const Bou
 const CommunicationPlan& PlanContents::gather_plan(TensorId weight, LayoutId target,
                                                    const BoundStrategy& strategy) const {
   const LayoutId from = gathered_from(weight, target, strategy);
-  const DataType type = options_.state_sharding.gather_type(graph().tensor(weight).type);
+  const Tensor& tensor = graph().tensor(weight);
+  const DataType type = tensor.frozen ? tensor.type : options_.state_sharding.gather_type(tensor.type);
+  const std::int64_t bytes = bytes_per_element(type);
+  const double packed =
+      tensor.storage == WeightStorage::Own ? 1 : tensor.stored_bits() / static_cast<double>(8 * bytes);
   return tables_->plans.between(
       std::span(&from, 1), target,
-      {bytes_per_element(type), kUncut, -1, gathers_by(costs().runtime(), options_.state_sharding)});
+      {bytes, kUncut, -1, gathers_by(costs().runtime(), options_.state_sharding), packed});
+}
+
+bool PlanContents::copies_to_use(TensorId weight) const {
+  const Tensor& tensor = graph().tensor(weight);
+  return !tensor.frozen && options_.state_sharding.copies_to_use(tensor.type);
 }
 
 bool PlanContents::gathers(TensorId weight, LayoutId target, const BoundStrategy& strategy) const {
-  return target != state_of(weight, strategy) ||
-         options_.state_sharding.copies_to_use(graph().tensor(weight).type);
+  return target != state_of(weight, strategy) || copies_to_use(weight);
 }
 
 const OwnedUpdates& PlanContents::update_work(OperatorId owner, const BoundStrategy& strategy) const {
@@ -274,7 +297,7 @@ std::vector<WeightMemory> PlanContents::permanent_memory(const BoundStrategy& st
     }
   }
   for (const TensorId w : backward_->frozen_weights()) {
-    const Layout& home = layouts()[home_of(w, strategy)];
+    const Layout& home = layouts()[state_of(w, strategy)];
     for (const LayoutEntry& e : home.entries())
       memory[e.device.index()].weights += graph().tensor(w).stored(home.box(e).elements());
   }

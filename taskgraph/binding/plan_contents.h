@@ -93,7 +93,7 @@ class PlanContents {
   /// Where a weight is stored: on every device where a use needs a part of it.
   [[nodiscard]] LayoutId home_of(TensorId weight, const BoundStrategy& strategy) const;
   /// Where a trained weight's state is kept and updated: its home, or that divided as
-  /// PlanOptions::state_sharding says.
+  /// PlanOptions::state_sharding says. Where that divides weights, too, a frozen weight is kept there.
   [[nodiscard]] LayoutId state_of(TensorId weight, const BoundStrategy& strategy) const {
     return state_of(weight, home_of(weight, strategy), strategy);
   }
@@ -115,6 +115,8 @@ class PlanContents {
                                                      const BoundStrategy& strategy) const;
   /// Whether that gather moves or copies anything.
   [[nodiscard]] bool gathers(TensorId weight, LayoutId target, const BoundStrategy& strategy) const;
+  /// StateSharding::copies_to_use(), of weights that are trained.
+  [[nodiscard]] bool copies_to_use(TensorId weight) const;
   /// Updates of the weights that the operator owns; it must own one.
   [[nodiscard]] const OwnedUpdates& update_work(OperatorId owner, const BoundStrategy& strategy) const;
   /// By device, the bytes that it holds all the time: weights, accumulated gradients, optimizer state.
@@ -156,6 +158,7 @@ class PlanContents {
                std::shared_ptr<const BackwardUses> backward);
   void forget_derived();
   [[nodiscard]] LayoutId state_of(TensorId weight, LayoutId home, const BoundStrategy& strategy) const;
+  void list_dividing_terms(TensorId weight, const BoundStrategy& strategy, LayoutIds& out) const;
   [[nodiscard]] std::int32_t holding_stages(TensorId weight, const BoundStrategy& strategy) const;
 
   std::shared_ptr<Tables> tables_;

@@ -99,12 +99,17 @@ void WeightGathers::begin(const BoundStrategy& strategy, std::int32_t microbatch
 void WeightGathers::add_before_use(const BoundStrategy& strategy, std::int32_t microbatch) {
   begin(strategy, microbatch);
   const bool keep = contents_.options().state_sharding.keeps_gathered();
+  const auto gather = [&](TensorId weight) {
+    for (const Uses& u : uses_of(weight)) {
+      const bool back = is_read_in_backward(u.uses);
+      add(weight, u.uses, {u.stage, false, u.forward}, keep && back ? ReadIn::BothPasses : ReadIn::Forward);
+      if (!keep && back) add(weight, u.uses, {u.stage, true, u.back}, ReadIn::Backward);
+    }
+  };
   for (std::size_t i = 0; i < strategy.size(); ++i) {
-    for (const TensorId weight : contents_.backward().owned_weights(OperatorId(i))) {
-      for (const Uses& u : uses_of(weight)) {
-        add(weight, u.uses, {u.stage, false, u.forward}, keep ? ReadIn::BothPasses : ReadIn::Forward);
-        if (!keep) add(weight, u.uses, {u.stage, true, u.back}, ReadIn::Backward);
-      }
+    for (const TensorId weight : contents_.backward().owned_weights(OperatorId(i))) gather(weight);
+    for (const TensorId weight : contents_.backward().frozen_weights(OperatorId(i))) {
+      if (contents_.graph().tensor(weight).frozen) gather(weight);
     }
   }
   interfere();
@@ -140,6 +145,15 @@ void WeightGathers::broadcast_in_turn() {
     return std::pair(gather.first.stage, gather.first.position);
   });
   for (const auto& [place, wiring] : in_forward_) expander_.queue(made_.wirings()[wiring], streams_);
+}
+
+// Layers below the first trained weight have no backward; their frozen weights are gathered for forward
+// alone.
+bool WeightGathers::is_read_in_backward(std::span<const UseRef> uses) const {
+  return std::ranges::any_of(uses, [&](UseRef use) {
+    const OperatorTasks& tasks = made_.tasks_of(use.op, microbatch_);
+    return tasks.recompute.valid() || tasks.backward_input.valid() || tasks.backward_weight.valid();
+  });
 }
 
 std::vector<WeightGathers::Uses> WeightGathers::uses_of(TensorId weight) const {

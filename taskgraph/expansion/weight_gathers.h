@@ -70,6 +70,7 @@ class WeightGathers {
   void wait_for_layers(TaskId gather, const Place& place, DeviceId device);
   void interfere();
   void connect_readers(const Wiring& wiring);
+  [[nodiscard]] bool is_read_in_backward(std::span<const UseRef> uses) const;
   [[nodiscard]] TaskId last_of(const PipelineStep& step, const Part& part) const;
   [[nodiscard]] std::int32_t layers_in(std::int32_t stage) const {
     return layers_[static_cast<std::size_t>(stage)];

@@ -449,7 +449,7 @@ std::vector<std::pair<DeviceId, Bytes>> gathered_copies(const ExpandedStrategy& 
                                                         const Wiring& gather) {
   const PlanContents& contents = expanded.contents();
   const DataType type = contents.graph().tensor(gather.tensor).type;
-  if (!contents.options().state_sharding.copies_to_use(type)) return gather.plan->received;
+  if (!contents.copies_to_use(gather.tensor)) return gather.plan->received;
   std::vector<std::pair<DeviceId, Bytes>> copies = gather.plan->received;
   const Layout& target = contents.layouts()[gather.plan->target];
   for (const DeviceId d : gather.plan->local) {

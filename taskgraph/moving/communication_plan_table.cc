@@ -3,6 +3,7 @@
 #include <tbb/parallel_for.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "taskgraph/moving/divided_layout.h"
@@ -14,9 +15,12 @@ using Lock = tbb::spin_mutex::scoped_lock;
 CommunicationPlans::Key CommunicationPlans::key_of(std::span<const LayoutId> terms, LayoutId target,
                                                    const Setting& setting) {
   const auto piece = static_cast<std::uint64_t>(setting.largest_piece.value);
-  Key key{target.value, static_cast<std::int32_t>(setting.element_bytes),
-          static_cast<std::int32_t>(piece >> 32), static_cast<std::int32_t>(piece),
-          2 * setting.experts + (setting.gathers == GatherBy::Broadcast ? 1 : 0)};
+  Key key{target.value,
+          static_cast<std::int32_t>(setting.element_bytes),
+          static_cast<std::int32_t>(piece >> 32),
+          static_cast<std::int32_t>(piece),
+          2 * setting.experts + (setting.gathers == GatherBy::Broadcast ? 1 : 0),
+          static_cast<std::int32_t>(std::lround(setting.packed * (1 << 20)))};
   for (const LayoutId id : terms) key.push_back(id.value);
   return key;
 }
@@ -119,7 +123,7 @@ CommunicationPlans::Kept* CommunicationPlans::plan_sum_within(Seconds most, Layo
 // A step is as slow as its fullest device.
 double CommunicationPlans::load_of(std::span<const LayoutId> terms, LayoutId target,
                                    const Setting& setting) const {
-  if (setting.experts < 0 || !loads_) return 1;
+  if (setting.experts < 0 || !loads_) return setting.packed;
   double load = loads_->of(setting.experts, layouts_[target]);
   for (const LayoutId id : terms) load = std::max(load, loads_->of(setting.experts, layouts_[id]));
   return load;

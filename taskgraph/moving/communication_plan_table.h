@@ -25,6 +25,7 @@ class CommunicationPlans {
     Bytes largest_piece;
     std::int32_t experts = -1;  ///< the tensor's dimension of experts, see ExpertLoads; −1: none
     GatherBy gathers = GatherBy::AllGather;  ///< of one term
+    double packed = 1;  ///< part of these bytes that elements take, of weights in WeightStorage
   };
 
   /// `loads`: of experts; null: even. It must outlive this.

@@ -172,6 +172,10 @@ class FoldingFinder {
     for (std::size_t op = 0; op < strategy.size(); ++op) {
       const std::span<const TensorId> weights = contents_.backward().owned_weights(OperatorId(op));
       stop_if_late();
+      for (const TensorId w : contents_.backward().frozen_weights(OperatorId(op))) {
+        if (contents_.options().state_sharding.gathers_to_use() && contents_.graph().tensor(w).frozen)
+          add_gathers(w, strategy);
+      }
       if (weights.empty()) continue;
       for (const TensorId w : weights) {
         add_plan(contents_.sync_plan(w, strategy));

@@ -13,6 +13,8 @@ namespace {
 
 constexpr const char* kNarrow =
     "llama:batch=4,layers=2,hidden=32,heads=8,kv_heads=2,vocab=48,sequence=8,ffn=32,dtype=bfloat16";
+constexpr const char* kAdapted =
+    "llama:batch=4,layers=2,hidden=32,heads=8,kv_heads=2,vocab=48,sequence=8,ffn=32,dtype=bfloat16,lora=4";
 // Its embedding is used by two stages.
 constexpr const char* kTied =
     "gpt:batch=4,layers=4,hidden=32,heads=8,vocab=50,sequence=8,positions=8,dtype=bfloat16";
@@ -37,7 +39,7 @@ std::vector<StateSharding> variants_of(StateSharding sharding) {
 // that travel before they are rounded, or after; before the next step's forward, or after this one's update.
 TEST(DividedState, OfOtherTypesAndTimesOfGathersHoldsTheSameNumbers) {
   constexpr int kSteps = 3;
-  for (const char* text : {kNarrow, kTied}) {
+  for (const char* text : {kNarrow, kTied, kAdapted}) {
     const EqualityCase c(text);
     const RecipeModel model(c.graph);
     PlanOptions options;

@@ -138,6 +138,50 @@ TEST(DividedState, OfFloat32IsRoundedForUseWithoutOtherCopiesToo) {
   EXPECT_EQ(gathered(wide.peak(0)), Bytes(0));
 }
 
+// Adapters of rank 8 beside seven products of each of three layers; frozen are the embedding, the head, norms
+// and these products.
+constexpr std::int64_t kTrained = 3 * 7 * 8 * (64 + 64), kProducts = 3 * 7 * 64 * 64,
+                       kOtherFrozen = 2 * 64 * 64 + 7 * 64;
+const std::string kAdapted = std::string(kModel) + ",lora=8";
+
+// zero3 divides frozen weights like trained ones, which have gradients and state beside them.
+TEST(DividedState, IsThatOfAdaptersAloneButForWeights) {
+  for (const char* sharding : {"none", "zero2", "zero3", "zero3,weights=float32"}) {
+    SCOPED_TRACE(sharding);
+    const Copies c(kAdapted.c_str(), sharding);
+    ASSERT_EQ(c.parameters(), kTrained + kProducts + kOtherFrozen);
+    const auto kind = c.options.state_sharding.kind;
+    const std::int64_t parts = kind == StateSharding::Kind::Weights ? kCopies : 1,
+                       state = kind == StateSharding::Kind::None ? 1 : kCopies;
+    const std::int64_t bytes = c.options.state_sharding.wide_weights ? 4 : 2;
+    EXPECT_EQ(c.memory().weights, Bytes((bytes * kTrained + 2 * (kProducts + kOtherFrozen)) / parts));
+    EXPECT_EQ(c.memory().gradients, Bytes(4 * kTrained / state));
+    EXPECT_EQ(c.memory().optimizer_state, Bytes((bytes == 4 ? 8 : 12) * kTrained / state));
+  }
+  // 512 weights in 4 bits with scales: 264.125 bytes.
+  const Copies packed((kAdapted + ",base=4bit").c_str(), "zero3");
+  EXPECT_EQ(packed.memory().weights, Bytes(2 * (kTrained + kOtherFrozen) / kCopies + 3 * 7 * 265));
+}
+
+// Nothing needs gradients of the embedding, of the first norm, and of the input of the first queries, keys
+// and values: their weights are gathered for forward alone. Weights in 4 bits travel so, 2113 bytes each.
+TEST(DividedState, GathersFrozenWeightsAsTheyAreStored) {
+  constexpr std::int64_t kMicrobatches = 3, kFirst = 64 * 64 + 64;
+  for (const auto& [base, bytes] :
+       {std::pair("own", 2 * 64 * 64), std::pair("8bit", 64 * 64), std::pair("4bit", 2113)}) {
+    const Copies c((kAdapted + ",base=" + base).c_str(), "zero3", kMicrobatches);
+    const std::int64_t twice = 2 * (kTrained + kOtherFrozen) + 3 * 7 * bytes,
+                       not_back = 2 * kFirst + 3 * bytes;
+    EXPECT_EQ(c.bytes_of(TaskKind::WeightGather), kMicrobatches * (kCopies - 1) * (2 * twice - not_back))
+        << base;
+    EXPECT_EQ(c.bytes_of(TaskKind::GradientSync), kMicrobatches * (kCopies - 1) * kTrained * 4) << base;
+    const Copies kept((kAdapted + ",base=" + base).c_str(), "zero3,reshard=never", kMicrobatches);
+    EXPECT_EQ(kept.bytes_of(TaskKind::WeightGather), kMicrobatches * (kCopies - 1) * twice) << base;
+    const Copies whole((kAdapted + ",base=" + base).c_str(), "zero2", kMicrobatches);
+    EXPECT_EQ(whole.bytes_of(TaskKind::WeightGather), (kCopies - 1) * kTrained * 2) << base;
+  }
+}
+
 // Each device receives (n − 1)/n of what is gathered, and sends as much of what is reduced and scattered.
 TEST(DividedState, MovesAsMuchAsTheClosedForm) {
   constexpr std::int32_t kMicrobatches = 3;

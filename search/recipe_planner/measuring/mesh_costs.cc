@@ -24,7 +24,6 @@ void lower(PartCosts& costs, const PartCosts& other) {
   lower_to(costs.host_input, other.host_input);
   lower_to(costs.host_weight, other.host_weight);
   lower_to(costs.kept_for_weights, other.kept_for_weights);
-  lower_to(costs.frozen, other.frozen);
   for (std::size_t k = 0; k < kMostRecomputes; ++k) {
     lower_to(costs.backward.all[k], other.backward.all[k]);
     lower_to(costs.backward.first[k], other.backward.first[k]);
@@ -156,12 +155,18 @@ HeldByPartsWeights MeshMeter::weights(const Recipe& mesh, const StateSharding& s
 
 Bytes least_permanent(const PartCosts& part, std::int64_t times, const StateSharding& sharding,
                       DataType gradient_type, Optimizer optimizer) {
-  Bytes sum = part.frozen;
+  Bytes sum;
   for (const PartCosts::Weights& w : part.weights) {
     const std::int64_t copies = times * w.copies;
     const std::int64_t parts = !sharding.any()       ? 1
                                : sharding.group == 0 ? copies
                                                      : std::min<std::int64_t>(copies, sharding.group);
+    if (w.frozen_bits > 0) {
+      const double elements = sharding.gathers_to_use() ? w.mean_elements / static_cast<double>(parts)
+                                                        : static_cast<double>(w.elements);
+      sum += Bytes(static_cast<std::int64_t>(elements * w.frozen_bits / 8));
+      continue;
+    }
     const auto state =
         sharding.any() ? static_cast<std::int64_t>(w.mean_elements / static_cast<double>(parts)) : w.elements;
     const auto bytes = [&](std::int64_t elements) {
@@ -181,10 +186,13 @@ Bytes least_gathered(const PartCosts& part, std::int64_t times, const StateShard
   constexpr double kReadByBackward = 0.95;
   double sum = 0;
   for (const PartCosts::Weights& w : part.weights) {
+    if (!w.in_backward) continue;
     const std::int64_t copies = times * w.copies;
     const std::int64_t parts = sharding.group == 0 ? copies : std::min<std::int64_t>(copies, sharding.group);
     const double others = static_cast<double>(w.elements) - w.mean_elements / static_cast<double>(parts);
-    sum += std::max(0.0, others) * static_cast<double>(bytes_per_element(w.type));
+    const double bits =
+        w.frozen_bits > 0 ? w.frozen_bits : 8 * static_cast<double>(bytes_per_element(w.type));
+    sum += std::max(0.0, others) * bits / 8;
   }
   return Bytes(static_cast<std::int64_t>(kReadByBackward * sum));
 }

@@ -57,9 +57,10 @@ struct PartCosts {
     double mean_elements = 0;   ///< on a device of the group, on average
     std::int64_t copies = 1;    ///< at most so many of the devices that were measured hold the same
     DataType type = DataType::Float32;
+    double frozen_bits = 0;  ///< of an element of a frozen weight; 0: it is trained
+    bool in_backward = true;
   };
-  std::vector<Weights> weights;  ///< that the part is the first to use, and that are trained
-  Bytes frozen;                  ///< of weights that are not, on the device with fewest
+  std::vector<Weights> weights;  ///< that the part is the first to use
 };
 
 /// Costs of all parts of a model under a mesh: a recipe without stages, schedule, recomputation and sharding.

@@ -22,6 +22,11 @@ void for_each_share(const HeldLanes& transfers, const HeldByWeights& weights, co
                     Visit visit) {
   for (const auto& [lane, held] : transfers) visit(lane, PartTraffic{.each = held});
   for (const auto& [lane, held] : weights.whole) visit(lane, PartTraffic{.once = held, .at_end = held});
+  if (sharding.gathers_to_use()) {
+    for (const auto& [lane, held] : weights.frozen)
+      visit(lane, PartTraffic{.each = (sharding.keep_gathered ? 1 : 2) * held});
+    for (const auto& [lane, held] : weights.frozen_once) visit(lane, PartTraffic{.each = held});
+  }
   const bool broadcast = !weights.broadcast.empty() && !sharding.gathers_to_use();
   for (const auto& [lane, held] : sums_whole(weights, sharding) ? weights.summed : weights.divided)
     visit(lane, sharding.each_microbatch() ? PartTraffic{.each = held, .at_end = held}

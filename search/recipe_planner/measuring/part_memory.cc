@@ -215,30 +215,33 @@ class PartMemory : private PartOnMesh {
 
   // Weights that another part uses too may have copies there.
   void measure_weights(PartCosts& costs) {
-    ByDevice frozen = nothing();
     for (const OperatorId op : part_.operators) {
+      for (const TensorId weight : tables_.backward().owned_weights(op))
+        costs.weights.push_back(held(weight));
       for (const TensorId weight : tables_.backward().frozen_weights(op)) {
-        const Layout& home = tables_.layouts()[tables_.plans().home(reader_layouts(weight).layouts)];
-        for (auto& [device, bytes] : frozen) bytes += graph_.tensor(weight).stored(home.elements_on(device));
-      }
-      for (const TensorId weight : tables_.backward().owned_weights(op)) {
-        const auto [needed, alone] = reader_layouts(weight);
-        const Layout& home = tables_.layouts()[tables_.plans().home(needed)];
-        PartCosts::Weights held{INT64_MAX, 0, 1, graph_.tensor(weight).type};
-        std::map<std::int32_t, std::int64_t> holders;  // by box
-        std::int64_t sum = 0;
-        for (const LayoutEntry& e : home.entries()) {
-          sum += home.box(e).elements();
-          held.copies = std::max(held.copies, ++holders[e.box]);
-        }
-        const std::vector<DeviceId>& devices = tables_[op].config.devices;
-        for (const DeviceId d : devices) held.elements = std::min(held.elements, home.elements_on(d));
-        held.mean_elements = static_cast<double>(sum) / static_cast<double>(devices.size());
-        if (!alone) held.copies = INT32_MAX;
-        costs.weights.push_back(held);
+        costs.weights.push_back(held(weight));
+        costs.weights.back().frozen_bits = graph_.tensor(weight).stored_bits();
+        costs.weights.back().in_backward =
+            std::ranges::any_of(graph_.consumers(weight), [&](UseRef use) { return has_backward(use.op); });
       }
     }
-    costs.frozen = least_of(frozen);
+  }
+
+  [[nodiscard]] PartCosts::Weights held(TensorId weight) {
+    const auto [needed, alone] = reader_layouts(weight);
+    const Layout& home = tables_.layouts()[tables_.plans().home(needed)];
+    PartCosts::Weights held{INT64_MAX, 0, 1, graph_.tensor(weight).type};
+    std::map<std::int32_t, std::int64_t> holders;  // by box
+    std::int64_t sum = 0;
+    for (const LayoutEntry& e : home.entries()) {
+      sum += home.box(e).elements();
+      held.copies = std::max(held.copies, ++holders[e.box]);
+    }
+    const std::vector<DeviceId>& devices = tables_[graph_.consumers(weight).front().op].config.devices;
+    for (const DeviceId d : devices) held.elements = std::min(held.elements, home.elements_on(d));
+    held.mean_elements = static_cast<double>(sum) / static_cast<double>(devices.size());
+    if (!alone) held.copies = INT32_MAX;
+    return held;
   }
 };
 

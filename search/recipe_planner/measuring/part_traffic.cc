@@ -36,24 +36,40 @@ struct AlikeWeights {
   LayoutIds gradients;
   DataType type = DataType::Float32;
   std::int64_t count = 0;
+  bool frozen = false, in_backward = true;
+  double packed = 1;  // part of the bytes of their type that they take
 };
 
-// Those that are small beside the others are left out.
+bool has_backward(const BackwardNeed& need) { return need.input_pass || need.weight_pass; }
+
+// Those that are small beside the others are left out, frozen ones and trained ones by themselves.
 std::vector<AlikeWeights> alike_weights(const PlacesByWeight& places, const StateSharding& sharding,
                                         MeshTables& tables) {
   constexpr std::int64_t kSmall = 500;  // the largest has so many times the elements
-  const auto elements_of = [&](TensorId weight) { return tables.graph().tensor(weight).elements(); };
-  std::int64_t largest = 0;
-  for (const auto& [weight, at] : places) largest = std::max(largest, elements_of(weight));
+  const auto of = [&](TensorId weight) -> const Tensor& { return tables.graph().tensor(weight); };
+  std::int64_t largest = 0, largest_frozen = 0;
+  for (const auto& [weight, at] : places) {
+    std::int64_t& most = of(weight).frozen ? largest_frozen : largest;
+    most = std::max(most, of(weight).elements());
+  }
   std::vector<AlikeWeights> all;
   for (const auto& [weight, at] : places) {
-    if (elements_of(weight) < largest / kSmall) continue;
+    const Tensor& tensor = of(weight);
+    if (tensor.elements() < (tensor.frozen ? largest_frozen : largest) / kSmall) continue;
     const LayoutId home = tables.plans().home(at.needed);
     const LayoutId state =
         sharding.any() ? tables.plans().divided_home(home, at.gradients, sharding.group) : home;
-    const AlikeWeights one{home, state, at.gradients, tables.graph().tensor(weight).type, 1};
+    AlikeWeights one{home, state, at.gradients, tensor.type, 1, tensor.frozen};
+    if (tensor.frozen) {
+      one.packed = tensor.stored_bits() / static_cast<double>(8 * bytes_per_element(tensor.type));
+      one.in_backward = std::ranges::any_of(tables.graph().consumers(weight), [&](UseRef use) {
+        return has_backward(tables.backward().need(use.op));
+      });
+    }
     const auto known = std::ranges::find_if(all, [&](const AlikeWeights& w) {
-      return w.home == one.home && w.state == one.state && w.gradients == one.gradients && w.type == one.type;
+      return w.home == one.home && w.state == one.state && w.gradients == one.gradients &&
+             w.type == one.type && w.frozen == one.frozen && w.in_backward == one.in_backward &&
+             w.packed == one.packed;
     });
     if (known != all.end()) {
       ++known->count;
@@ -124,6 +140,14 @@ class PartTransfers : private PartOnMesh {
         for (const LayoutId layout : needed) add_distinct(at.needed, layout);
         for (const LayoutId layout : gradient_terms(weight)) add_distinct(at.gradients, layout);
       }
+      for (const TensorId weight : tables_.backward().frozen_weights(op)) {
+        const auto [needed, alone] = reader_layouts(weight);
+        if (!alone) continue;
+        WeightPlaces& at = places[weight];
+        for (const LayoutId layout : needed) add_distinct(at.needed, layout);
+        for (const UseRef use : graph_.consumers(weight))
+          add_distinct(at.gradients, gradient_layout(use, tables_.strategy()));
+      }
     }
   }
 
@@ -163,6 +187,7 @@ HeldByWeights held_by_weights(const PlacesByWeight& places, const StateSharding&
   const Sums none{LaneSums(tables.topology()),
                   ComputeLosses(tables.topology(), tables.runtime().interference)};
   Sums whole = none, divided = none, gather = none, summed = none, broadcast = none;
+  LaneSums frozen(tables.topology()), frozen_once(tables.topology());
   for (const AlikeWeights& w : alike_weights(places, sharding, tables)) {
     stop_if_late();
     const auto times = static_cast<double>(w.count);
@@ -172,6 +197,12 @@ HeldByWeights held_by_weights(const PlacesByWeight& places, const StateSharding&
                      times);
     };
     for (const LayoutEntry& e : tables.layouts()[w.home].entries()) holders[e.device.index()] = true;
+    if (w.frozen) {
+      if (w.state != w.home)
+        (w.in_backward ? frozen : frozen_once)
+            .add(tables.loads(LayoutIds{w.state}, w.home, w.type, kWholePiece), times * w.packed);
+      continue;
+    }
     reduce(w.state, w.state == w.home ? whole : divided);
     if (w.state == w.home) continue;
     const DataType type = sharding.gather_type(w.type);
@@ -186,6 +217,8 @@ HeldByWeights held_by_weights(const PlacesByWeight& places, const StateSharding&
   return {whole.lanes.lanes(),
           divided.lanes.lanes(),
           gather.lanes.lanes(),
+          frozen.lanes(),
+          frozen_once.lanes(),
           summed.lanes.lanes(),
           broadcast.lanes.lanes(),
           {whole.lost.least(holders), divided.lost.least(holders), gather.lost.least(holders),

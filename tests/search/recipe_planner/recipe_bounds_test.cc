@@ -31,6 +31,8 @@ const std::vector<BoundCase>& bound_cases() {
        32},
       {"mixtral-8x7b:layers=4,hidden=512,heads=8,kv_heads=4,vocab=512,sequence=128,ffn=1024", "dgx-a100:2",
        16},
+      {"llama3-8b:layers=6,hidden=512,heads=8,kv_heads=4,vocab=512,sequence=256,ffn=1024,lora=8,base=4bit",
+       "dgx-a100:2", 16},
       {"gpt2:layers=5,hidden=128,heads=4,vocab=512,sequence=64", "p100-4x4", 16},
       {"llama3-8b:layers=5,hidden=256,heads=8,kv_heads=2,vocab=512,sequence=64,ffn=512,attention=scores,"
        "projection="

@@ -72,6 +72,29 @@ TEST(ExpandRecipe, TensorParallelIsMegatrons) {
   EXPECT_FALSE(e.made.pipeline);
 }
 
+// Where a frozen product makes parts, its adapter's first product is copied and the second makes parts; where
+// it contracts parts, the first does, too, and the second is copied.
+TEST(ExpandRecipe, TensorParallelDividesAdaptersAsMegatronDoes) {
+  const std::string model =
+      "llama:lora=2,layers=4,hidden=32,heads=8,kv_heads=4,vocab=48,sequence=16,ffn=64,batch=";
+  const Expanded e(model, "p100-4x4:1", "tp4");
+  EXPECT_EQ(e.text("layer1.gate"), "o/4 on 4 devices from 0");
+  EXPECT_EQ(e.text("layer1.gate_lora_a"), "x4 copies on 4 devices from 0");
+  EXPECT_EQ(e.text("layer1.gate_lora_b"), "o/4 on 4 devices from 0");
+  EXPECT_EQ(e.text("layer1.query_lora_a"), "x4 copies on 4 devices from 0");
+  EXPECT_EQ(e.text("layer1.query_lora_b"), "o/4 on 4 devices from 0");
+  for (const char* row : {"layer1.output", "layer1.down"}) {
+    EXPECT_EQ(e.text(row), "i/4 on 4 devices from 0");
+    EXPECT_EQ(e.text(std::string(row) + "_lora_a"), "i/4 on 4 devices from 0");
+    EXPECT_EQ(e.text(std::string(row) + "_lora_b"), "x4 copies on 4 devices from 0");
+    EXPECT_EQ(e.text(std::string(row) + "_lora_add"), "x4 copies on 4 devices from 0");
+  }
+  const Expanded sequence(model, "p100-4x4:1", "tp4,sp");
+  EXPECT_EQ(sequence.text("layer1.gate_lora_a"), "s/4 on 4 devices from 0");
+  EXPECT_EQ(sequence.text("layer1.down_lora_b"), "s/4 on 4 devices from 0");
+  EXPECT_EQ(sequence.text("layer1.down_lora_add"), "s/4 on 4 devices from 0");
+}
+
 TEST(ExpandRecipe, SequenceParallelDividesWhatTensorParallelCopies) {
   const Expanded e(kSmallGpt, "p100-4x4:1", "tp2,sp,mbs3");
   EXPECT_EQ(e.recipe.data, 2);

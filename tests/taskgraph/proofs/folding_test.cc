@@ -280,6 +280,19 @@ TEST(Folding, OfDividedStateRunsAsTheWholePlan) {
   }
 }
 
+TEST(Folding, OfAdaptersRunsAsTheWholePlan) {
+  const OperatorGraph graph = make_zoo_model(std::string(kReplicatedLlama) + ",lora=4,base=4bit");
+  const Topology topology = make_topology("dgx-a100:2");
+  for (const char* sharding : {"none", "zero1", "zero3", "zero3,reshard=never"}) {
+    for (const ReplicaShape shape : {ReplicaShape{4, 2, 2}, ReplicaShape{2, 1, 8}}) {
+      SCOPED_TRACE(sharding);
+      ReplicaPlan plan = plan_in_both(graph, shape, "1f1b");
+      plan.options.state_sharding = parse_state_sharding(sharding);
+      EXPECT_THAT(folded_to(graph, topology, plan), Ge(1.9));
+    }
+  }
+}
+
 // Each end of the pipeline has all parts of the state of the embedding that both use, and gathers its own.
 TEST(Folding, TakesCopiesOfTiedEmbeddingsForOneWhereEachEndGathersThem) {
   const OperatorGraph graph =
