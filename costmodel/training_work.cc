@@ -106,7 +106,7 @@ TrainingWork training_work(const OperatorGraph& graph, const FlopsCounting& coun
     const Operator& op = graph.operators()[i];
     if (op.kind == "cross_entropy" || op.kind == "linear_cross_entropy") {
       const std::int64_t labels = graph.tensor(op.uses[1].tensor).elements();
-      if (labels > graph.batch()) work.tokens += labels;
+      if (labels > graph.batch()) work.tokens = std::max(work.tokens, labels);
     }
     const double rows = routed.of(op);
     if (!op.matrix) continue;

@@ -35,7 +35,8 @@ struct TrainingWork {
   /// causal kernel skips do not count; its softmax, scores that it makes again in backward, and forward of
   /// operators that run again do. At the peak rate it takes no longer than predicted.
   double hardware_flops = 0;
-  /// Tokens that the loss counts; 0 where a sample has a single label.
+  /// Tokens that the loss counts, or the loss of several that counts most; 0 where a sample has a single
+  /// label.
   std::int64_t tokens = 0;
   bool causal = false;  ///< some attention is causal
 };

@@ -80,18 +80,56 @@ class FeedForward {
   ExpertSizes routed_;
 };
 
+/// A layer for each further token (section 2.2): the hidden state, and the embedding of the word that was
+/// predicted before, both normed, become one state. A layer like the last one follows; the word embedding and
+/// the projection are those of the model, the norm in front of that is its own.
+class FurtherTokens {
+ public:
+  FurtherTokens(TransformerNetwork& net, const ZooValues& values)
+      : net_(net), hidden_(values.integer("hidden")), words_(values.integer("vocab")) {}
+
+  template <class Layer>
+  TensorId operator()(std::int64_t depth, TensorId x, const Layer& layer) {
+    GraphBuilder& builder = net_.builder();
+    const std::string prefix = "further" + std::to_string(depth) + ".";
+    const TensorId words = net_.indices(prefix + "words");
+    builder.begin_repeat("further", depth);
+    const TensorId embedded = builder.add("embedding", "embedding", {words},
+                                          {{"rows", words_}, {"width", hidden_}}, {"word_embedding.w"});
+    const TensorId both = builder.add(
+        "concat", "joined",
+        {net_.norm("rms_norm", "embedding_norm", embedded), net_.norm("rms_norm", "hidden_norm", x)},
+        {{"axis", 2}});
+    x = layer(builder.add("linear", "merge", {both}, {{"out", Sizes{hidden_}}, {"bias", 0}}));
+    builder.end_repeat();
+    net_.predict_words_again(prefix, net_.norm("rms_norm", prefix + "norm", x), words_);
+    return x;
+  }
+
+ private:
+  TransformerNetwork& net_;
+  std::int64_t hidden_, words_;
+};
+
 OperatorGraph deepseek(const ZooValues& values) {
   TransformerNetwork net(values);
   LatentAttention attention(net, values);
   FeedForward feed_forward(net, values);
-  TensorId x = net.embedding("word_embedding", net.indices("words"), values.integer("vocab"));
-  for (std::int64_t i = 1; i <= values.integer("layers"); ++i) {
-    net.builder().begin_repeat("layer", i);
+  FurtherTokens further(net, values);
+  const std::int64_t layers = values.integer("layers");
+  const auto layer = [&](std::int64_t i, TensorId x) {
     x = net.add("attention_add", x, attention(net.norm("rms_norm", "attention_norm", x)));
-    x = net.add("ffn_add", x, feed_forward(i, net.norm("rms_norm", "ffn_norm", x)));
+    return net.add("ffn_add", x, feed_forward(i, net.norm("rms_norm", "ffn_norm", x)));
+  };
+  TensorId x = net.embedding("word_embedding", net.indices("words"), values.integer("vocab"));
+  for (std::int64_t i = 1; i <= layers; ++i) {
+    net.builder().begin_repeat("layer", i);
+    x = layer(i, x);
     net.builder().end_repeat();
   }
   net.predict_words(net.norm("rms_norm", "norm", x), values.integer("vocab"), false, false);
+  for (std::int64_t depth = 1; depth <= values.integer("further_tokens"); ++depth)
+    x = further(depth, x, [&](TensorId merged) { return layer(layers, merged); });
   return net.build();
 }
 
@@ -139,8 +177,8 @@ ZooOptions deepseek_options() {
                            .init_deviation = 0.006}))
     options.push_back(std::move(option));
   options.push_back(ZooOption::integer("further_tokens", 0, 0, 16,
-                                       "tokens that training predicts beyond the next one; they are not "
-                                       "simulated, so exports refuse them"));
+                                       "tokens that training predicts beyond the next one: each adds a layer "
+                                       "like the last one and a loss, whose weight is taken as 1"));
   for (ZooOption& option : adapter_options()) options.push_back(std::move(option));
   return options;
 }

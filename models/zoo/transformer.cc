@@ -151,22 +151,29 @@ TensorId TransformerNetwork::mix_values(const std::string& prefix, TensorId quer
 }
 
 void TransformerNetwork::predict_words(TensorId x, std::int64_t vocabulary, bool tied, bool bias) {
+  std::vector<std::string> weights = {tied ? "word_embedding.w" : "projection.w"};
+  if (bias) weights.emplace_back("projection.b");
+  add_loss("", x, {{"out", vocabulary}, {"bias", bias ? 1 : 0}, {"transpose_weight", tied ? 1 : 0}}, weights);
+}
+
+void TransformerNetwork::predict_words_again(const std::string& prefix, TensorId x, std::int64_t vocabulary) {
+  add_loss(prefix, x, {{"out", vocabulary}, {"bias", 0}, {"transpose_weight", 0}}, {"projection.w"});
+}
+
+void TransformerNetwork::add_loss(const std::string& prefix, TensorId x, const Attributes& projection,
+                                  const std::vector<std::string>& weights) {
+  const std::string labels = prefix + "labels";
+  Attributes attributes = projection;
   if (loss_chunks_ > 0) {
-    const TensorId labels = indices("labels", builder_.shape(x)[1]);
-    const Attributes attributes = {{"out", vocabulary},
-                                   {"chunks", loss_chunks_},
-                                   {"bias", bias ? 1 : 0},
-                                   {"transpose_weight", tied ? 1 : 0}};
-    std::vector<std::string> weights = {tied ? "word_embedding.w" : "projection.w"};
-    if (bias) weights.emplace_back("projection.b");
-    builder_.add("linear_cross_entropy", "loss", {x, labels}, attributes, weights);
+    attributes["chunks"] = loss_chunks_;
+    builder_.add("linear_cross_entropy", prefix + "loss", {x, indices(labels, builder_.shape(x)[1])},
+                 attributes, weights);
     return;
   }
-  const Attributes attributes = {
-      {"out", Sizes{vocabulary}}, {"bias", bias ? 1 : 0}, {"transpose_weight", tied ? 1 : 0}, {"uneven", 1}};
-  const std::vector<std::string> weights = {tied ? "word_embedding.w" : ""};
-  const TensorId scores = builder_.add("linear", "projection", {x}, attributes, weights);
-  builder_.add("cross_entropy", "loss", {scores, indices("labels", builder_.shape(x)[1])},
+  attributes["out"] = Sizes{std::get<std::int64_t>(projection.at("out"))};
+  attributes["uneven"] = 1;
+  const TensorId scores = builder_.add("linear", prefix + "projection", {x}, attributes, weights);
+  builder_.add("cross_entropy", prefix + "loss", {scores, indices(labels, builder_.shape(x)[1])},
                {{"keep_softmax", keeps_as_megatron_ ? 1 : 0}, {"keep_log_softmax", keeps_as_torch_ ? 1 : 0}});
 }
 

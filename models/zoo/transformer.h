@@ -70,11 +70,17 @@ class TransformerNetwork {
   /// weights keep the projection's names. `tied`: the projection is the transpose of
   /// the embedding "word_embedding".
   void predict_words(TensorId x, std::int64_t vocabulary, bool tied, bool bias);
+  /// The same once more of other labels, with the weights that predict_words() made and names that begin with
+  /// `prefix`.
+  void predict_words_again(const std::string& prefix, TensorId x, std::int64_t vocabulary);
 
   /// The finished model. InputError where adapters are asked for and no layer has a product that takes one.
   [[nodiscard]] OperatorGraph build();
 
  private:
+  void add_loss(const std::string& prefix, TensorId x, const Attributes& projection,
+                const std::vector<std::string>& weights);
+
   GraphBuilder builder_;
   std::int64_t batch_, sequence_, hidden_, kv_heads_, group_, head_width_;
   std::string attention_bias_;  // none, qkv or all

@@ -117,8 +117,30 @@ LayerDivision divide_layers(const Recipe& recipe, std::int64_t layers) {
   return division;
 }
 
+namespace {
+
+// Layers behind the loss that look up words once more predict further tokens: they stand with the loss.
+void put_behind(const OperatorGraph& graph, std::vector<std::int32_t>& layer_of) {
+  const std::span<const Operator> operators = graph.operators();
+  const auto is_loss = [&](const Operator& op) {
+    const TensorUse& result = op.uses.back();
+    return result.role == Role::Output && result.dims.empty() && graph.consumers(result.tensor).empty();
+  };
+  const auto loss = std::ranges::find_if(operators, is_loss);
+  const auto looks_up_again = [&](const Operator& op) {
+    if (op.kind != "embedding") return false;
+    const OperatorId first = graph.consumers(op.uses[1].tensor).front().op;
+    return graph.op(first).name != op.name;
+  };
+  if (std::none_of(loss, operators.end(), looks_up_again)) return;
+  std::fill(layer_of.begin() + (loss - operators.begin()), layer_of.end(), kNoLayer);
+}
+
+}  // namespace
+
 RecipeModel::RecipeModel(const OperatorGraph& graph)
     : graph_(graph), axes_(graph), layer_of_(layers_of(graph)) {
+  put_behind(graph, layer_of_);
   num_layers_ = layer_of_.empty() ? 0 : *std::ranges::max_element(layer_of_) + 1;
   const auto behind = std::ranges::find_if(layer_of_.rbegin(), layer_of_.rend(),
                                            [](std::int32_t layer) { return layer != kNoLayer; });

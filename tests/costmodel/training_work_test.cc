@@ -185,8 +185,8 @@ TEST(TrainingWork, OfFrozenWeightsIsTwiceForward) {
   EXPECT_EQ(training_work(b.build()).model_flops, 2 * (2 * 4 * 3 * 5) + 3 * (2 * 4 * 5 * 7));
 }
 
-// Of a token in llama3-8b, with s = 8192 and r = 16: products of frozen weights count 4 FLOPs a weight, those
-// of adapters 6, and attention 6 · s/2 · 2 · 4096 a layer.
+// A token of llama3-8b with s = 8192 and r = 16: products of frozen weights count 4 FLOPs a weight, those of
+// adapters 6, and attention 6 · s/2 · 2 · 4096 a layer.
 TEST(TrainingWork, OfAdaptersIsThatOfFrozenProductsAndTheirOwn) {
   const double layers = 32.0 * (2 * 4096 * 4096 + 2 * 4096 * 1024 + 3 * 4096 * 14336), head = 4096.0 * 128256;
   const double attention = 32.0 * 6 * 8192 * 4096;
@@ -197,6 +197,31 @@ TEST(TrainingWork, OfAdaptersIsThatOfFrozenProductsAndTheirOwn) {
                      4 * (layers + head) + 6 * 41'943'040.0 + attention);
     EXPECT_EQ(work.tokens, 8192);
   }
+}
+
+// Logits once more in backward, and no gradient of the weight.
+TEST(TrainingWork, OfAFrozenLossInChunksHasNoGradientOfItsWeight) {
+  const OperatorGraph apart = make_zoo_model("gpt3-125m:batch=2,lora=8"),
+                      joint = make_zoo_model("gpt3-125m:batch=2,lora=8,loss_chunks=8");
+  const std::span<const Operator> operators = apart.operators();
+  const Operator& projection = *std::ranges::find(operators, "projection", &Operator::name);
+  const double logits = evaluate(projection.flops_forward, whole_ranges(projection));
+  const TrainingWork expected = training_work(apart), got = training_work(joint);
+  EXPECT_DOUBLE_EQ(got.model_flops, expected.model_flops);
+  EXPECT_NEAR(got.hardware_flops - expected.hardware_flops, logits, 0.01 * logits);
+}
+
+// NVIDIA's tables of DeepSeek-V3 have 0.2598 to 0.2600 TFLOP a token, with one further token. That adds a
+// layer of experts, the logits once more, and a product from 2 h to h.
+TEST(TrainingWork, CountsLayersAndLossesOfFurtherTokens) {
+  const std::string model = "deepseek-v3:batch=1";
+  EXPECT_NEAR(tera_per_token(model, half_without_routers), 0.2498, 5e-5);
+  EXPECT_NEAR(tera_per_token(model + ",further_tokens=1", half_without_routers), 0.26, 5e-5);
+  const double h = 7168, layer = tera_per_token(model + ",layers=62", half_without_routers) -
+                                 tera_per_token(model, half_without_routers);
+  EXPECT_NEAR(tera_per_token(model + ",further_tokens=1", half_without_routers),
+              tera_per_token(model, half_without_routers) + layer + 6 * (129280 * h + 2 * h * h) / 1e12,
+              1e-9);
 }
 
 TEST(TrainingWork, HasNoTokensWhereASampleHasOneLabel) {

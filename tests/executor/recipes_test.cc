@@ -122,13 +122,19 @@ INSTANTIATE_TEST_SUITE_P(
         EqualModel{"llama3-8b:batch=4,layers=4,hidden=32,heads=8,kv_heads=2,vocab=48,sequence=8,ffn=32,"
                    "loss_chunks=3,dtype=float32",
                    10},
-        EqualModel{"llama:batch=4,layers=4,hidden=32,heads=8,kv_heads=2,vocab=48,sequence=8,ffn=32,lora=4", 20},
+        EqualModel{"llama:batch=4,layers=4,hidden=32,heads=8,kv_heads=2,vocab=48,sequence=8,ffn=32,lora=4",
+                   20},
         EqualModel{"mixtral-8x7b:batch=4,layers=2,hidden=16,heads=4,kv_heads=2,vocab=48,sequence=8,ffn=24,"
                    "shared_ffn=8,lora=4,dtype=float32",
                    20},
-        EqualModel{"gpt:batch=4,layers=4,hidden=32,heads=8,vocab=50,sequence=8,positions=8,loss_chunks=3,lora=4,"
-                   "lora_targets=query+value",
-                   10},
+        EqualModel{
+            "gpt:batch=4,layers=4,hidden=32,heads=8,vocab=50,sequence=8,positions=8,loss_chunks=3,lora=4,"
+            "lora_targets=query+value",
+            10},
+        EqualModel{"deepseek-v3:batch=4,layers=4,hidden=16,heads=4,head_width=4,rotary_width=4,value_width=4,"
+                   "query_latent=8,key_latent=8,ffn=16,expert_ffn=8,dense_layers=1,experts=4,top_k=2,"
+                   "router_groups=1,router_top_groups=1,vocab=48,sequence=8,dtype=float32,further_tokens=2",
+                   20},
         EqualModel{
             "t5-base:batch=4,layers=2,hidden=16,heads=4,head_width=8,ffn=24,vocab=48,sequence=8,target=8",
             5}),

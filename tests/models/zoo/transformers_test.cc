@@ -282,5 +282,20 @@ TEST(Mixtral, RefusesMoreExpertsATokenThanThereAre) {
             "model \"mixtral-8x7b:top_k=9\": top_k=9 is more than experts=8");
 }
 
+// README_WEIGHTS of DeepSeek-V3: 11.5 billion parameters of its own. They are a layer, a product from 2 h to
+// h and three norms; embedding and projection are the model's.
+TEST(DeepSeek, PredictsASecondTokenWithALayerOfItsOwn) {
+  const std::int64_t h = 7168, one = parameters("deepseek-v3"),
+                     two = parameters("deepseek-v3:further_tokens=1");
+  EXPECT_EQ(two - one, parameters("deepseek-v3:layers=62") - one + 2 * h * h + 3 * h);
+  EXPECT_NEAR(static_cast<double>(two - one), 11.5e9, 0.15e9);
+  const OperatorGraph graph = make_zoo_model("deepseek-v3:further_tokens=2");
+  const auto weight = [&](const std::string& name) { return operator_named(graph, name).uses[1].tensor; };
+  EXPECT_EQ(weight("further1.embedding"), weight("word_embedding"));
+  EXPECT_EQ(weight("further2.projection"), weight("projection"));
+  EXPECT_EQ(operator_named(graph, "further1.merge").repeat, operator_named(graph, "further2.merge").repeat);
+  EXPECT_EQ(count_kind(graph, "cross_entropy"), 3);
+}
+
 }  // namespace
 }  // namespace pipesim

@@ -33,6 +33,10 @@ const std::vector<BoundCase>& bound_cases() {
        16},
       {"llama3-8b:layers=6,hidden=512,heads=8,kv_heads=4,vocab=512,sequence=256,ffn=1024,lora=8,base=4bit",
        "dgx-a100:2", 16},
+      {"deepseek-v3:layers=4,hidden=256,heads=8,head_width=32,rotary_width=16,value_width=32,query_latent=64,"
+       "key_latent=64,ffn=512,expert_ffn=128,dense_layers=1,experts=8,top_k=2,vocab=512,sequence=128,"
+       "further_tokens=1",
+       "dgx-a100:2", 16},
       {"gpt2:layers=5,hidden=128,heads=4,vocab=512,sequence=64", "p100-4x4", 16},
       {"llama3-8b:layers=5,hidden=256,heads=8,kv_heads=2,vocab=512,sequence=64,ffn=512,attention=scores,"
        "projection="

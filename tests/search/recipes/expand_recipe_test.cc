@@ -137,6 +137,19 @@ TEST(ExpandRecipe, PipelinesDivideLayers) {
   EXPECT_EQ(e.stage("loss"), 3);
 }
 
+// Layers that predict further tokens count for no stage, and lie with the loss.
+TEST(ExpandRecipe, PipelinesPredictFurtherTokensAtTheirEnd) {
+  const Expanded e(
+      "deepseek-v3:further_tokens=2,layers=4,hidden=16,heads=4,experts=4,top_k=2,ffn=16,vocab=48,"
+      "sequence=8,batch=",
+      "p100-4x4:1", "pp4");
+  EXPECT_EQ(e.model.num_layers(), 4);
+  EXPECT_EQ(e.stage("layer3.attention"), 2);
+  for (const char* op :
+       {"layer4.attention", "loss", "further1.merge", "further1.attention", "further2.gate", "further2.loss"})
+    EXPECT_EQ(e.stage(op), 3) << op;
+}
+
 TEST(ExpandRecipe, TheOrderSaysWhoIsNear) {
   const auto devices = [](const char* text, const char* op) {
     return Expanded(kSmallGpt, "p100-4x4:2", text).config(op).devices;

@@ -285,9 +285,12 @@ std::string any_of(const std::array<const char*, N>& choices, Rng& rng) {
 // The plan of a random search is exported for the version that it was searched for, and Megatron-LM's
 // script reads back as the same plan, with the same time. PIPESIM_SEARCHES=1000 does more of them.
 TEST(Frameworks, ExportWhatIsSearchedForThem) {
-  constexpr std::array models{"llama3-8b:layers=4", "mixtral-8x7b:layers=2", "qwen3-8b:layers=3",
+  constexpr std::array models{"llama3-8b:layers=4",
+                              "mixtral-8x7b:layers=2",
+                              "qwen3-8b:layers=3",
                               "gpt3-1.3b:layers=6,vocab=50304,dtype=bfloat16",
-                              "deepseek-v3:layers=4,experts=16"};
+                              "deepseek-v3:layers=4,experts=16",
+                              "deepseek-v3:layers=4,experts=16,further_tokens=1"};
   constexpr std::array systems{"dgx-h100:1", "dgx-h100:gpus=4", "dgx-a100:1", "dgx-h100:2"};
   constexpr std::array batches{"16", "32", "48", "64"};
   constexpr std::array conditions{"mbs=1,2", "pp=1,2,4", "tp=1,2", "zero=0,1", "recompute=none,full",

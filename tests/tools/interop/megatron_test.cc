@@ -129,6 +129,26 @@ TEST(Megatron, WritesWhatDefinesTheModel) {
             std::string::npos);
 }
 
+// They lie with the loss, which a layout says.
+TEST(Megatron, PredictsFurtherTokens) {
+  const std::string text =
+      arguments_text("deepseek-v3:layers=8,further_tokens=2", "pp2,dp4,mbs1,first=5,last=3");
+  EXPECT_THAT(text, testing::HasSubstr("--pipeline-model-parallel-layout Et*5|t*3mmL\n"));
+  EXPECT_THAT(text, testing::HasSubstr("--mtp-num-layers 2\n"));
+  const FrameworkRun run = run_of_text(text, 8);
+  EXPECT_EQ(decoder_sizes(run.model).further_tokens, 2);
+  EXPECT_EQ(run.recipe.layers.empty() ? run.recipe.first : std::nullopt, 5);
+  EXPECT_TRUE(run.left_out.empty());
+  EXPECT_EQ(refusals_text("megatron", "deepseek-v3:further_tokens=1", "cp2,dp4,mbs1,ring", "0.13"),
+            "cp2 with further_tokens=1: before core 0.14, --mtp-num-layers goes without "
+            "--context-parallel-size\n");
+  EXPECT_EQ(refusals_text("megatron", "deepseek-v3:further_tokens=1", "cp2,dp4,mbs1,ring", "0.14"), "");
+  EXPECT_THAT(
+      run_of_text(arguments_text("llama3-8b", "dp8,mbs1") + "--mtp-num-layers 1\n", 8).left_out,
+      testing::ElementsAre("--mtp-num-layers: further tokens are not predicted: their layers and losses "
+                           "are missing"));
+}
+
 TEST(Megatron, RefusesModelsThatArgumentsCannotSay) {
   const auto refused = [](const std::string& model, std::string_view version = "main") {
     return refusals_text("megatron", model, "dp8,mbs1", version);
@@ -149,8 +169,7 @@ TEST(Megatron, RefusesModelsThatArgumentsCannotSay) {
       refused("deepseek-v3:rotary_original=8192"),
       "rotary_original=8192,rotary_low=1,rotary_high=32: --multi-latent-attention stretches 4096 positions, "
       "from 1 to 32 turns\n");
-  EXPECT_EQ(refused("deepseek-v3:further_tokens=1"),
-            "further_tokens=1: the plan is not of --mtp-num-layers; further_tokens=0 leaves them out\n");
+  EXPECT_EQ(refused("llama3-8b:lora=16"), "lora=16: all weights are trained, without adapters\n");
   EXPECT_EQ(
       refused("llama:partial=yes"),
       "partial=yes: the plan's model goes without what its config.json asks for, which \"pipesim import "

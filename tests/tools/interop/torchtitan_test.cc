@@ -518,7 +518,7 @@ TEST(Torchtitan, RefusesModelsThatFieldsCannotSay) {
   EXPECT_EQ(refused("deepseek-v3:rotary_mscale=0.7", "main"),
             "rotary_mscale=0.7,rotary_mscale_all=1: it has one mscale for both\n");
   EXPECT_EQ(refused("deepseek-v3:further_tokens=1", "main"),
-            "further_tokens=1: the plan predicts one token; further_tokens=0 leaves them out\n");
+            "further_tokens=1: its configurations predict one token; further_tokens=0 leaves them out\n");
   EXPECT_EQ(refused("deepseek-v3", "0.2"),
             "sequence=4096 with rotary_scaling=yarn: torchtitan 0.2 stretches positions only of more than "
             "rotary_original=4096\n");

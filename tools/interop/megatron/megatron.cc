@@ -19,6 +19,8 @@ namespace {
 
 // The minor number of Megatron core on its main branch.
 constexpr int kMegatronMain = 20;
+// From this core on, further tokens are predicted of divided sequences, too.
+constexpr int kFurtherTokensOfParts = 14;
 
 void refuse_megatron_schedule(const FrameworkPlan& plan, RuleCheck& check) {
   const Recipe& r = plan.recipe;
@@ -49,15 +51,22 @@ void refuse_megatron_order(const FrameworkPlan& plan, RuleCheck& check) {
 void refuse_megatron_context(const FrameworkPlan& plan, RuleCheck& check) {
   const Recipe& r = plan.recipe;
   if (r.context == 1) return;
+  const auto undivided = [](Recipe& recipe) {
+    recipe.data *= recipe.context;
+    recipe.context = recipe.ulysses = 1;
+    recipe.ring = false;
+  };
+  if (plan.sizes.further_tokens > 0 && megatron_version(plan).number < kFurtherTokensOfParts)
+    check.refuse([&] {
+      return Refusal{fmt::format("cp{} with further_tokens={}", r.context, plan.sizes.further_tokens),
+                     "before core 0.14, --mtp-num-layers goes without --context-parallel-size",
+                     amend_recipe(undivided)};
+    });
   if (plan.sizes.sequence % (2 * r.context) != 0)
     check.refuse([&] {
       return Refusal{fmt::format("cp{}", r.context),
                      fmt::format("--seq-length must be a multiple of 2 x cp, and is {}", plan.sizes.sequence),
-                     amend_recipe([](Recipe& recipe) {
-                       recipe.data *= recipe.context;
-                       recipe.context = recipe.ulysses = 1;
-                       recipe.ring = false;
-                     })};
+                     amend_recipe(undivided)};
     });
   if (r.ulysses > 1 && r.ulysses < r.context && !r.ring)
     check.refuse([&] {

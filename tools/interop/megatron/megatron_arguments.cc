@@ -17,15 +17,15 @@ namespace {
 // The minor number of Megatron core with which its own FSDP came.
 constexpr int kMegatronFsdp = 14;
 
-// "Et*10|t*10|t*10L".
-std::string layout_of(const std::vector<std::int64_t>& layers) {
+// "Et*10|t*10|t*10L"; layers that predict further tokens, "m", lie with the loss.
+std::string layout_of(const std::vector<std::int64_t>& layers, std::int64_t further_tokens) {
   std::string layout = "E";
   for (std::size_t stage = 0; stage < layers.size(); ++stage) {
     if (stage > 0) layout += "|";
     if (layers[stage] == 1) layout += "t";
     if (layers[stage] > 1) layout += fmt::format("t*{}", layers[stage]);
   }
-  return layout + "L";
+  return layout + std::string(static_cast<std::size_t>(further_tokens), 'm') + "L";
 }
 
 void write_megatron_stages(const FrameworkPlan& plan, MegatronWriter& w) {
@@ -35,7 +35,7 @@ void write_megatron_stages(const FrameworkPlan& plan, MegatronWriter& w) {
   const bool even = std::ranges::all_of(
       plan.layers, [&](std::int64_t of_stage) { return of_stage == plan.layers.front(); });
   if (!even && megatron_version(plan).number >= kMegatronLayout)
-    return w.add("--pipeline-model-parallel-layout", layout_of(plan.layers));
+    return w.add("--pipeline-model-parallel-layout", layout_of(plan.layers, plan.sizes.further_tokens));
   if (!even) {
     const std::vector<std::int64_t> layers = layers_of_megatron_ranks(plan).value();
     w.add("--decoder-first-pipeline-num-layers", layers.front());

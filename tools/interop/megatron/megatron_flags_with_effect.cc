@@ -21,7 +21,7 @@ constexpr std::array kRowsWithEffect = std::to_array<FlagRow>({
      "--microbatch-group-size-per-virtual-pipeline-stage "
      "--moe-expert-capacity-factor --moe-ffn-hidden-size --moe-layer-freq --moe-router-topk "
      "--moe-shared-expert-gate --moe-shared-expert-intermediate-size --moe-token-dispatcher-type "
-     "--multi-latent-attention --nnodes "
+     "--mtp-num-layers --multi-latent-attention --nnodes "
      "--no-gradient-accumulation-fusion --no-overlap-p2p-communication --no-pipeline-parallel "
      "--no-position-embedding --normalization "
      "--nproc-per-node --num-attention-heads --num-distributed-optimizer-instances --num-experts --num-gpus "
@@ -154,8 +154,6 @@ constexpr std::array kRowsWithEffect = std::to_array<FlagRow>({
     {"--ddp-reduce-scatter-with-fp32-accumulation --reduce-scatter-with-fp32-accumulation",
      FlagEffect::NotModelled, "gradients are reduced in their own type", ""},
     {"--spec", FlagEffect::NotModelled, "layers are the usual ones", ""},
-    {"--mtp-num-layers", FlagEffect::NotModelled,
-     "further tokens are not predicted: their layers and losses are missing", ""},
     {"--export-kd-teacher-load --kd --load-teacher --mos", FlagEffect::NotModelled,
      "the teacher beside the model is missing", ""},
     {"--perform-rl-step", FlagEffect::NotModelled,

@@ -240,6 +240,7 @@ void write_megatron_model(const FrameworkPlan& plan, MegatronWriter& w) {
   w.add("--attention-dropout", 0);
   w.add("--init-method-std", s.init_deviation);
   write_vocabulary(plan, w);
+  if (s.further_tokens > 0) w.add("--mtp-num-layers", s.further_tokens);
   if (s.experts) write_experts(plan, w);
   if (s.type == DataType::BFloat16) w.flag("--bf16");
   if (s.type == DataType::Float16) w.flag("--fp16");
@@ -265,12 +266,6 @@ void refuse_megatron_definition(const FrameworkPlan& plan, RuleCheck& check) {
   const DecoderSizes& s = plan.sizes;
   if (const auto refusal = partial_model(plan)) check.refuse([&] { return *refusal; });
   if (const auto refusal = adapted_model(plan)) check.refuse([&] { return *refusal; });
-  if (s.further_tokens > 0)
-    check.refuse([&] {
-      return Refusal{fmt::format("further_tokens={}", s.further_tokens),
-                     "the plan is not of --mtp-num-layers; further_tokens=0 leaves them out",
-                     {}};
-    });
   if (!is_whole(s.rotary_base))
     check.refuse([&] {
       return Refusal{fmt::format("rotary_base={}", s.rotary_base),

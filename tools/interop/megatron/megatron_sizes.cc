@@ -81,6 +81,7 @@ class SizesReader {
     read_vocabulary();
     if (file_.count("--num-experts", 0).value_or(0) > 1) read_experts();
     if (given("--multi-latent-attention")) read_latent();
+    read_further_tokens();
     if (sizes_.positions == 0) read_rotary();
     read_what_the_zoo_fixes();
     return sizes_;
@@ -368,6 +369,16 @@ class SizesReader {
       file_.fail("--moe-shared-expert-intermediate-size",
                  fmt::format("found {}, allowed: a multiple of --moe-ffn-hidden-size {}",
                              sizes_.experts->shared_ffn, sizes_.experts->ffn));
+  }
+
+  // DeepSeek-V3 is the only model of the zoo that predicts further tokens.
+  void read_further_tokens() {
+    const std::int64_t further = file_.count("--mtp-num-layers", 0).value_or(0);
+    if (sizes_.latent) {
+      sizes_.further_tokens = further;
+    } else if (further > 0) {
+      leave_out("--mtp-num-layers", "further tokens are not predicted: their layers and losses are missing");
+    }
   }
 
   // The zoo has whole networks only. What a run combines otherwise is listed in `left_out`.

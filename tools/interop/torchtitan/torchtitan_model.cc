@@ -242,11 +242,12 @@ void refuse_torchtitan_definition(const FrameworkPlan& plan, RuleCheck& check) {
     });
   if (const auto refusal = partial_model(plan); refusal && plan.base.empty())
     check.refuse([&] { return *refusal; });
-  if (const auto refusal = adapted_model(plan)) check.refuse([&] { return *refusal; });
+  if (const auto refusal = adapted_model(plan); refusal && plan.base.empty())
+    check.refuse([&] { return *refusal; });
   if (plan.sizes.further_tokens > 0 && plan.base.empty())
     check.refuse([&] {
       return Refusal{fmt::format("further_tokens={}", plan.sizes.further_tokens),
-                     "the plan predicts one token; further_tokens=0 leaves them out",
+                     "its configurations predict one token; further_tokens=0 leaves them out",
                      {}};
     });
   refuse_scaling(plan, check);
