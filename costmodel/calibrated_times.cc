@@ -24,7 +24,7 @@ std::set<std::string> measured_places(const Calibration& calibration) {
 
 Seconds analytic_of(const CalibrationKey& key, const KernelWork& work, const DeviceKind& kind) {
   if (key.subject == Subject::Operator) return analytic_time(work, key.type, kind);
-  return analytic_update_time(key.sizes.front(), key.type, parse_optimizer(key.name), kind);
+  return analytic_update_time({parse_optimizer(key.name), key.type, key.sizes.front()}, kind);
 }
 
 }  // namespace

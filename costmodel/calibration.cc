@@ -69,11 +69,11 @@ CalibrationKey operator_key(const OperatorGraph& graph, const Operator& op, Pass
   return key;
 }
 
-CalibrationKey update_key(Optimizer optimizer, std::int64_t elements, DataType type, std::string device,
-                          std::int32_t busy) {
+CalibrationKey update_key(const Optimizer& optimizer, std::int64_t elements, DataType type,
+                          std::string device, std::int32_t busy) {
   CalibrationKey key;
   key.subject = CalibrationKey::Subject::Update;
-  key.name = name_of(optimizer);
+  key.name = optimizer.str();
   key.pass = Pass::Update;
   key.sizes = {elements};
   key.type = type;

@@ -39,8 +39,8 @@ struct CalibrationKey {
 /// Attributes that only repeat the length of a factor are left out, so that sizes can be interpolated.
 CalibrationKey operator_key(const OperatorGraph& graph, const Operator& op, Pass pass,
                             std::span<const Range> ranges, std::string device, std::int32_t busy = 0);
-CalibrationKey update_key(Optimizer optimizer, std::int64_t elements, DataType type, std::string device,
-                          std::int32_t busy = 0);
+CalibrationKey update_key(const Optimizer& optimizer, std::int64_t elements, DataType type,
+                          std::string device, std::int32_t busy = 0);
 CalibrationKey transfer_key(Collective kind, std::int64_t devices, Bytes size, DataType type,
                             std::string links);
 

@@ -11,6 +11,7 @@
 #include "costmodel/ratio_curve.h"
 #include "costmodel/runtime/runtime.h"
 #include "costmodel/shard_kernel.h"
+#include "costmodel/training/optimizer.h"
 #include "models/box.h"
 #include "models/operator_graph.h"
 #include "topologies/topology.h"
@@ -27,13 +28,25 @@ struct WeightMemory {
   bool operator==(const WeightMemory&) const = default;
 };
 
-enum class Optimizer : std::uint8_t { Sgd, Momentum, Adam };
-std::string_view name_of(Optimizer optimizer);     ///< "sgd", "momentum", "adam"
-Optimizer parse_optimizer(std::string_view name);  ///< InputError with the allowed names
+/// Weights that one step of the optimizer changes on a device, all of one type.
+struct UpdatedWeights {
+  Optimizer optimizer;
+  DataType type = DataType::Float32;
+  std::int64_t elements = 0;
+  Bytes state;       ///< read and written
+  double flops = 0;  ///< of Muon's products, at the rate of bfloat16
 
-/// Time of an update by the analytic model, in which memory bounds it. `elements` ≥ 0.
-Seconds analytic_update_time(std::int64_t elements, DataType type, Optimizer optimizer,
-                             const DeviceKind& kind);
+  /// With so many elements of weights that are no matrices of layers.
+  UpdatedWeights(const Optimizer& o, DataType t, std::int64_t n = 0) : optimizer(o), type(t) { add(n, t); }
+  /// Adds a part of a weight with so many elements, ≥ 0.
+  void add(std::int64_t part, const WeightShape& shape);
+};
+
+/// A weight's shape for its optimizer, where the weight is kept in another type.
+WeightShape shape_of_weight(const OperatorGraph& graph, TensorId weight, DataType kept);
+
+/// Time of an update by the analytic model: memory bounds it, and Muon's products come on top.
+Seconds analytic_update_time(const UpdatedWeights& weights, const DeviceKind& kind);
 
 /// Matrix rate of a kind for an element type. A type without a rate of its own uses that of the next type
 /// that can compute it: bfloat16 → float16 → float32, float16 → bfloat16 → float32, any other → float32; then
@@ -68,15 +81,13 @@ class CostModel {
   [[nodiscard]] Seconds operator_time(const OperatorGraph& graph, const Operator& op, Pass pass,
                                       std::span<const Range> ranges, DeviceId device,
                                       const TokenLoad& load = {}) const;
-  /// Optimizer step over `elements` weights of this shard.
-  [[nodiscard]] Seconds update_time(std::int64_t elements, DataType type, Optimizer optimizer,
-                                    DeviceId device) const;
+  /// Time of the optimizer's step over these weights.
+  [[nodiscard]] Seconds update_time(const UpdatedWeights& weights, DeviceId device) const;
 
   /// operator_time and update_time, with the source of each. For reports; a search does not call them.
   [[nodiscard]] Estimate operator_estimate(const OperatorGraph& graph, const Operator& op, Pass pass,
                                            std::span<const Range> ranges, DeviceId device) const;
-  [[nodiscard]] Estimate update_estimate(std::int64_t elements, DataType type, Optimizer optimizer,
-                                         DeviceId device) const;
+  [[nodiscard]] Estimate update_estimate(const UpdatedWeights& weights, DeviceId device) const;
   /// Whether passes and updates certainly take as long in this other model of the same devices.
   [[nodiscard]] bool computes_like(const CostModel& other) const {
     return !calibrated() && !other.calibrated() && runtime_ == other.runtime_ &&
@@ -112,9 +123,9 @@ class CostModel {
   [[nodiscard]] Seconds ideal_time(const OperatorGraph& graph, const Operator& op, Pass pass,
                                    std::span<const Range> ranges, const DeviceKind& kind) const;
 
-  /// Element types of 16 bits keep a float32 master copy beside the optimizer's float32 moments.
-  [[nodiscard]] static WeightMemory weight_memory(std::int64_t elements, DataType type,
-                                                  DataType gradient_type, Optimizer optimizer);
+  /// Bytes of a part of a weight, its gradients and its state.
+  [[nodiscard]] static WeightMemory weight_memory(std::int64_t elements, const WeightShape& shape,
+                                                  DataType gradient_type, const Optimizer& optimizer);
 
  private:
   friend class CollectivePlanner;

@@ -102,22 +102,19 @@ Seconds CostModel::operator_time(const OperatorGraph& graph, const Operator& op,
   return even * (analytic_time(loaded, device) / analytic_time(kernel, device));
 }
 
-Estimate CostModel::update_estimate(std::int64_t elements, DataType type, Optimizer optimizer,
-                                    DeviceId device) const {
-  const Seconds analytic =
-      analytic_update_time(elements, type, optimizer, topology_.kind(device)) * runtime_.update;
-  if (!times_ || elements == 0) return {analytic, DurationSource::Analytic};
-  const CalibrationKey key =
-      update_key(optimizer, elements, type, times_->place(device), busy_neighbours(device));
+Estimate CostModel::update_estimate(const UpdatedWeights& weights, DeviceId device) const {
+  const Seconds analytic = analytic_update_time(weights, topology_.kind(device)) * runtime_.update;
+  if (!times_ || weights.elements == 0) return {analytic, DurationSource::Analytic};
+  const CalibrationKey key = update_key(weights.optimizer, weights.elements, weights.type,
+                                        times_->place(device), busy_neighbours(device));
   Estimate estimate = times_->update_time(key, device, analytic);
   if (estimate.source != DurationSource::Measured)
     estimate.time = times_->correction(correction_class(Pass::Update))(estimate.time);
   return estimate;
 }
 
-Seconds CostModel::update_time(std::int64_t elements, DataType type, Optimizer optimizer,
-                               DeviceId device) const {
-  return update_estimate(elements, type, optimizer, device).time;
+Seconds CostModel::update_time(const UpdatedWeights& weights, DeviceId device) const {
+  return update_estimate(weights, device).time;
 }
 
 std::string_view CostModel::calibrated_place(DeviceId device) const {

@@ -54,6 +54,68 @@ std::span<float> floats(const View& view, const Memory& memory) {
           static_cast<std::size_t>(view.box.elements())};
 }
 
+// A piece of any type as float32: itself where it is, else a copy that is written back.
+class AsFloats {
+ public:
+  AsFloats(const View& view, const Memory& memory) {
+    if (!view.present()) return;
+    piece_ = host_piece(view, memory);
+    if (piece_.type == DataType::Float32) {
+      values_ = floats(view, memory);
+      return;
+    }
+    copy_.resize(static_cast<std::size_t>(view.box.elements()));
+    values_ = copy_;
+    move_region(piece_, of_copy(), piece_.box, false);
+  }
+  AsFloats(const AsFloats&) = delete;
+  AsFloats& operator=(const AsFloats&) = delete;
+  ~AsFloats() {
+    if (!copy_.empty()) move_region(of_copy(), piece_, piece_.box, false);
+  }
+  [[nodiscard]] std::span<float> values() const { return values_; }
+
+ private:
+  [[nodiscard]] HostPiece of_copy() {
+    return {reinterpret_cast<std::byte*>(copy_.data()), DataType::Float32, piece_.box};
+  }
+  HostPiece piece_;
+  std::vector<float> copy_;
+  std::span<float> values_;
+};
+
+// Main weights in float32, the upper half of which is in bfloat16 weights and the lower half beside them. As
+// in TransformerEngine's FusedAdam, a lower half above the middle, negative as an integer, has rounded the
+// upper one up.
+class WithRemainder {
+ public:
+  WithRemainder(const View& weights, const View& remainders, const Memory& memory)
+      : upper_(halves(weights, memory)), lower_(halves(remainders, memory)) {
+    for (std::size_t i = 0; i < upper_.size(); ++i) {
+      const std::uint32_t upper = upper_[i] - (lower_[i] >> 15U);
+      values_.push_back(std::bit_cast<float>(upper << 16U | lower_[i]));
+    }
+  }
+  WithRemainder(const WithRemainder&) = delete;
+  WithRemainder& operator=(const WithRemainder&) = delete;
+  ~WithRemainder() {
+    for (std::size_t i = 0; i < upper_.size(); ++i) {
+      const auto bits = std::bit_cast<std::uint32_t>(values_[i]);
+      lower_[i] = static_cast<std::uint16_t>(bits);
+      upper_[i] = static_cast<std::uint16_t>((bits >> 16U) + (lower_[i] >> 15U));
+    }
+  }
+  [[nodiscard]] std::span<float> values() { return values_; }
+
+ private:
+  static std::span<std::uint16_t> halves(const View& view, const Memory& memory) {
+    return {reinterpret_cast<std::uint16_t*>(host_piece(view, memory).memory),
+            static_cast<std::size_t>(view.box.elements())};
+  }
+  std::span<std::uint16_t> upper_, lower_;
+  std::vector<float> values_;
+};
+
 // Few sizes, so that freed memory fits again: a power of two and its quarters.
 std::size_t rounded_size(Bytes size) {
   const auto bytes = std::max<std::size_t>(static_cast<std::size_t>(size.value), 4 * alignment);
@@ -75,7 +137,7 @@ bool has_nan(const cpu::Piece& piece) {
 
 }  // namespace
 
-CpuBackend::CpuBackend(const OperatorGraph& graph, std::size_t num_devices, Optimizer optimizer,
+CpuBackend::CpuBackend(const OperatorGraph& graph, std::size_t num_devices, const Optimizer& optimizer,
                        const Settings& settings)
     : graph_(graph), optimizer_(optimizer), settings_(settings), idle_(num_devices) {
   keep_freed_memory();
@@ -98,6 +160,8 @@ void CpuBackend::require_kernel(const Operator& op) const {
 
 // Only attention can be in a ring (Operator::rotation), and its kernels all take blocks.
 void CpuBackend::require_ring(const Operator& /*op*/) const {}
+
+void CpuBackend::require_optimizer(const Optimizer& optimizer) const { require_steps(optimizer); }
 
 std::int64_t CpuBackend::saved_bytes(const Operator& op, std::span<const Range> ranges) const {
   return static_cast<std::int64_t>(cpu::find_kernel(op.kind)->saved_bytes(op, ranges));
@@ -161,13 +225,22 @@ void CpuBackend::update(DeviceId /*device*/, const UpdateWork& work, const Memor
                         const StepContext& step) {
   const std::int64_t number = step.step * work.changes + work.change + 1;
   for (const WeightUpdate& w : work.weights) {
-    const View& weight = w.master.present() ? w.master : w.value;
     if (work.averaged > 1) {
       for (float& gradient : floats(w.gradient, memory)) gradient /= static_cast<float>(work.averaged);
     }
-    cpu::update(optimizer_, settings_.optimizer, floats(weight, memory), floats(w.gradient, memory),
-                floats(w.first, memory), floats(w.second, memory), number);
-    if (w.master.present())
+    AsFloats first(w.first, memory), second(w.second, memory);
+    const auto step_of = [&](std::span<float> weights) {
+      cpu::update(optimizer_, settings_.optimizer, weights, floats(w.gradient, memory), first.values(),
+                  second.values(), number);
+    };
+    if (w.lacks_bits) {
+      WithRemainder main(w.value, w.master, memory);
+      step_of(main.values());
+    } else {
+      AsFloats main(w.master.present() ? w.master : w.value, memory);
+      step_of(main.values());
+    }
+    if (w.master.present() && !w.lacks_bits)
       move_region(host_piece(w.master, memory), host_piece(w.value, memory), w.value.box, false);
   }
 }

@@ -23,13 +23,14 @@ class CpuBackend : public ThreadBackend {
     bool watch_for_nan = false;  ///< look at all results; a NaN is a DeviceError that names its tensor
   };
   /// The graph must outlive this.
-  CpuBackend(const OperatorGraph& graph, std::size_t num_devices, Optimizer optimizer,
+  CpuBackend(const OperatorGraph& graph, std::size_t num_devices, const Optimizer& optimizer,
              const Settings& settings);
   ~CpuBackend() override;
 
   [[nodiscard]] std::string name() const override { return "cpu"; }
   void require_kernel(const Operator& op) const override;
   void require_ring(const Operator& op) const override;
+  void require_optimizer(const Optimizer& optimizer) const override;
   [[nodiscard]] std::int64_t saved_bytes(const Operator& op, std::span<const Range> ranges) const override;
   /// A ThreadExecution.
   [[nodiscard]] std::unique_ptr<Execution> make_execution(const ExecutionParts& parts) override;

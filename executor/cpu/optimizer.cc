@@ -1,11 +1,13 @@
 #include "executor/cpu/optimizer.h"
 
+#include "sim/base/errors.h"
+
 namespace pipesim::cpu {
 
-void update(Optimizer optimizer, const OptimizerSettings& settings, std::span<float> weights,
+void update(const Optimizer& optimizer, const OptimizerSettings& settings, std::span<float> weights,
             std::span<const float> gradient, std::span<float> first, std::span<float> second,
             std::int64_t step) {
-  switch (optimizer) {
+  switch (optimizer.kind) {
     case Optimizer::Sgd:
       for (std::size_t i = 0; i < weights.size(); ++i) step_sgd(settings, gradient[i], weights[i]);
       return;
@@ -19,6 +21,11 @@ void update(Optimizer optimizer, const OptimizerSettings& settings, std::span<fl
         step_adam(settings, corrections, gradient[i], weights[i], first[i], second[i]);
       return;
     }
+    case Optimizer::Lion:
+      for (std::size_t i = 0; i < weights.size(); ++i) step_lion(settings, gradient[i], weights[i], first[i]);
+      return;
+    default:
+      throw InternalError("a step of " + optimizer.str());
   }
 }
 

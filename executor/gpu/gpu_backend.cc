@@ -69,6 +69,13 @@ void GpuBackend::require_kernel(const Operator& op) const {
                                op.kind, fmt::join(kernel_kinds(), ", ")));
 }
 
+void GpuBackend::require_optimizer(const Optimizer& optimizer) const {
+  require_steps(optimizer);
+  if (optimizer.main == Optimizer::Main::Remainder)
+    throw InputError(fmt::format("optimizer \"{}\": no GPU kernel puts main weights together from halves",
+                                 optimizer.str()));
+}
+
 void GpuBackend::require_ring(const Operator& op) const {
   throw InputError(
       fmt::format("operator \"{}\" ({}) has no GPU kernel for keys that pass round a ring; plans without "

@@ -35,8 +35,8 @@ class GpuBackend : public Backend {
     Nanoseconds hold = 0;
   };
   /// All must outlive this.
-  GpuBackend(const OperatorGraph& graph, Machine& machine, Collectives& collectives, Optimizer optimizer,
-             const Settings& settings)
+  GpuBackend(const OperatorGraph& graph, Machine& machine, Collectives& collectives,
+             const Optimizer& optimizer, const Settings& settings)
       : graph_(graph),
         machine_(machine),
         collectives_(collectives),
@@ -46,6 +46,7 @@ class GpuBackend : public Backend {
   [[nodiscard]] std::string name() const override { return machine_.name(); }
   void require_kernel(const Operator& op) const override;
   void require_ring(const Operator& op) const override;
+  void require_optimizer(const Optimizer& optimizer) const override;
   /// Returns the stored type, except that integers of less than 64 bits become Int64.
   [[nodiscard]] DataType kernel_type(DataType stored) const override;
   [[nodiscard]] std::int64_t saved_bytes(const Operator& op, std::span<const Range> ranges) const override;

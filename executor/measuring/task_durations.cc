@@ -57,11 +57,12 @@ class DurationTable {
   }
 
   void add_update(DeviceId device, TaskId task, const UpdateWork& work) {
-    std::int64_t elements = 0;
-    for (const WeightUpdate& w : work.weights) elements += w.value.box.elements();
-    const DataType type = sharding_.kept_type(graph_.tensor(work.weights.front().weight).type);
-    add_unit(update_key(optimizer_, elements, type, place(device), neighbours(device)), {}, device,
-             [&] { return costs_.update_estimate(elements, type, optimizer_, device); });
+    const auto kept = [&](TensorId w) { return sharding_.kept_type(graph_.tensor(w).type); };
+    UpdatedWeights updated(optimizer_, kept(work.weights.front().weight));
+    for (const WeightUpdate& w : work.weights)
+      updated.add(w.value.box.elements(), shape_of_weight(graph_, w.weight, kept(w.weight)));
+    add_unit(update_key(optimizer_, updated.elements, updated.type, place(device), neighbours(device)), {},
+             device, [&] { return costs_.update_estimate(updated, device); });
     give(task, table_.units.size() - 1);
   }
 

@@ -11,6 +11,7 @@ struct OptimizerSettings {
   float learning_rate = 0.01F;
   float momentum = 0.9F;
   float beta1 = 0.9F, beta2 = 0.999F, epsilon = 1e-8F;  ///< Adam
+  float lion_beta1 = 0.9F, lion_beta2 = 0.99F;
   bool operator==(const OptimizerSettings&) const = default;
 };
 
@@ -46,6 +47,15 @@ PIPESIM_DEVICE inline void step_adam(const OptimizerSettings& s, AdamCorrections
   second = s.beta2 * second + (1 - s.beta2) * gradient * gradient;
   weight -=
       s.learning_rate * first * corrections.first / (std::sqrt(second * corrections.second) + s.epsilon);
+}
+
+/// Makes a step of Lion (Chen et al., arXiv:2302.06675): by the learning rate along the sign of
+/// β₁m + (1 − β₁)g, then m ← β₂m + (1 − β₂)g.
+PIPESIM_DEVICE inline void step_lion(const OptimizerSettings& s, float gradient, float& weight,
+                                     float& moment) {
+  const float along = s.lion_beta1 * moment + (1 - s.lion_beta1) * gradient;
+  weight -= s.learning_rate * static_cast<float>((along > 0) - (along < 0));
+  moment = s.lion_beta2 * moment + (1 - s.lion_beta2) * gradient;
 }
 
 }  // namespace pipesim

@@ -453,6 +453,8 @@ Program compile(const ExpandedStrategy& expanded, const Timeline& simulated, con
     kernels.require_kernel(*bound->op);
     if (bound->config.ring) kernels.require_ring(*bound->op);
   }
+  if (expanded.contents().versions().trained())
+    kernels.require_optimizer(expanded.contents().options().optimizer);
   Program program;
   program.order = dispatch_order(expanded.dag(), simulated);
   const Topology& topology = expanded.contents().costs().topology();

@@ -33,4 +33,14 @@ void require_own_type(const Operator& op) {
         op.name, op.kind, std::get<std::string>(stored->second)));
 }
 
+void require_steps(const Optimizer& optimizer) {
+  using enum Optimizer::Kind;
+  if (optimizer.kind == Adam8bit || optimizer.kind == Adafactor || optimizer.kind == Muon)
+    throw InputError(fmt::format("optimizer \"{}\": devices run steps of sgd, momentum, adam and lion only",
+                                 optimizer.str()));
+  if (optimizer.first == DataType::Float8 || optimizer.second == DataType::Float8)
+    throw InputError(fmt::format(
+        "optimizer \"{}\": devices keep moments in float32, bfloat16 or float16 only", optimizer.str()));
+}
+
 }  // namespace pipesim

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <span>
 
+#include "costmodel/training/optimizer.h"
 #include "models/operator.h"
 
 namespace pipesim {
@@ -15,6 +16,8 @@ class DeviceKernels {
   virtual void require_kernel(const Operator& op) const = 0;
   /// InputError where the operator's kernel can't take keys block by block, as they pass round a ring.
   virtual void require_ring(const Operator& op) const = 0;
+  /// InputError where there is no step of the optimizer, or none with these types: `optimizer "muon": …`.
+  virtual void require_optimizer(const Optimizer& optimizer) const = 0;
   /// The type in which kernels take operands of a stored type. Operands of other types are converted before
   /// and after.
   [[nodiscard]] virtual DataType kernel_type(DataType stored) const;
@@ -25,5 +28,9 @@ class DeviceKernels {
 /// For require_kernel(): InputError where products multiply in another type than the operands'
 /// (Operator::casts), or a weight does not lie in its type (WeightStorage), which no kernel here does.
 void require_own_type(const Operator& op);
+
+/// For require_optimizer(): InputError where the optimizer's kind, or the type of its moments, has no step in
+/// executor/operators/optimizer.h.
+void require_steps(const Optimizer& optimizer);
 
 }  // namespace pipesim

@@ -81,8 +81,10 @@ struct ComputeWork {
 struct WeightUpdate {
   TensorId weight;
   View value, gradient;
-  View master;         ///< float32 copy of a 16-bit weight; else not present
+  View master;         ///< the main weight of a 16-bit one, Optimizer::main; else not present
   View first, second;  ///< the optimizer's state, as far as it has any
+  /// `master` has the 16 bits of a float32 that `value` lacks, under the name of another type of 16 bits.
+  bool lacks_bits = false;
 };
 struct UpdateWork {
   std::vector<WeightUpdate> weights;

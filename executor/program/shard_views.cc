@@ -14,8 +14,6 @@ std::vector<Range> shard_ranges(const BoundOperator& bound, std::int32_t shard) 
   return ranges;
 }
 
-bool is_wide(DataType type) { return bytes_per_element(type) >= 4; }
-
 }  // namespace
 
 ShardViews::ShardViews(const ExpandedStrategy& expanded, const DeviceKernels& kernels, Program& program)
@@ -57,7 +55,8 @@ Flow::HeldView ShardViews::held_by(const Wiring& wiring) {
       const WeightBuffer& buffer = with_state(wiring.tensor, device, box);
       const DataType type = graph_.tensor(wiring.tensor).type;
       const bool wide = contents_.options().state_sharding.gather_type(type) != type;
-      if (wide && buffer.master.present()) return buffer.master;
+      if (wide && buffer.master.present() && !keeps_remainder(type, contents_.options().optimizer))
+        return buffer.master;
       if (gathered_in_next_step(wiring.tensor))
         return stored_around(wiring.tensor, device, box).values.front();
       return buffer.updated.present() ? buffer.updated : buffer.values.front();
@@ -261,16 +260,18 @@ ShardViews::WeightBuffer& ShardViews::with_state(TensorId weight, DeviceId devic
       program_.results.push_back({Program::Result::Content::Weight, weight, home, box});
     }
   }
-  const auto add = [&] {
-    return buffers_.add(device, box, DataType::Float32, Buffer::Life::Forever, MemoryCategory::OptimizerState,
-                        weight);
+  const auto add = [&](DataType kept) {
+    return buffers_.add(device, box, kept, Buffer::Life::Forever, MemoryCategory::OptimizerState, weight);
   };
-  const Optimizer optimizer = contents_.options().optimizer;
-  if (!is_wide(type)) buffer.master = add();
-  if (optimizer != Optimizer::Sgd) buffer.first = add();
-  if (optimizer == Optimizer::Adam) buffer.second = add();
-  if (buffer.master.present())
-    program_.loaded.push_back({Loaded::Content::Weight, weight, buffer.master, {}, 0});
+  const Optimizer& optimizer = contents_.options().optimizer;
+  if (const auto main = main_type(type, optimizer)) buffer.master = add(*main);
+  if (num_moments(optimizer) > 0) buffer.first = add(optimizer.first);
+  if (num_moments(optimizer) > 1) buffer.second = add(optimizer.second);
+  if (buffer.master.present()) {
+    const bool lacks_bits = keeps_remainder(type, optimizer);  // none: the weight as it is rounded
+    program_.loaded.push_back(
+        {lacks_bits ? Loaded::Content::Zero : Loaded::Content::Weight, weight, buffer.master, {}, 0});
+  }
   for (const View& state : {buffer.first, buffer.second}) {
     if (state.present()) program_.loaded.push_back({Loaded::Content::State, weight, state, {}, 0});
   }
@@ -404,7 +405,8 @@ std::vector<ShardViews::StatePiece> ShardViews::state(TensorId weight, DeviceId 
       before = buffer.values[place % buffer.values.size()];
       after = last ? buffer.values.front() : buffer.values[(place + 1) % buffer.values.size()];
     }
-    pieces.push_back({{weight, after, gradient.view, buffer.master, buffer.first, buffer.second},
+    const bool lacks_bits = keeps_remainder(stored_type(weight), contents_.options().optimizer);
+    pieces.push_back({{weight, after, gradient.view, buffer.master, buffer.first, buffer.second, lacks_bits},
                       gradient.moves,
                       before.buffer == after.buffer ? View() : before,
                       home});

@@ -18,6 +18,8 @@ using Clock = std::chrono::steady_clock;
 
 void EmulatedBackend::require_kernel(const Operator& /*op*/) const {}
 void EmulatedBackend::require_ring(const Operator& /*op*/) const {}
+// Its programs have the buffers of a step.
+void EmulatedBackend::require_optimizer(const Optimizer& optimizer) const { require_steps(optimizer); }
 
 std::int64_t EmulatedBackend::saved_bytes(const Operator& op, std::span<const Range> ranges) const {
   return static_cast<std::int64_t>(evaluate(op.saved_extra_bytes, ranges));

@@ -22,6 +22,7 @@ class EmulatedBackend : public ThreadBackend {
   [[nodiscard]] bool computes() const override { return false; }
   void require_kernel(const Operator& op) const override;
   void require_ring(const Operator& op) const override;
+  void require_optimizer(const Optimizer& optimizer) const override;
   [[nodiscard]] std::int64_t saved_bytes(const Operator& op, std::span<const Range> ranges) const override;
   /// A ThreadExecution.
   [[nodiscard]] std::unique_ptr<Execution> make_execution(const ExecutionParts& parts) override;

@@ -30,7 +30,7 @@ void for_each_place(const Box& box, const std::vector<std::int64_t>& shape, Visi
 }
 
 /// Writes real(place), a float, or index(place), an int64, into every element of a piece of `tensor`.
-/// InputError for other types than float32, bfloat16, int64 and int32.
+/// InputError for other types than float32, bfloat16, float16, int64 and int32.
 template <class Real, class Index>
 void fill_elements(const HostPiece& piece, const Tensor& tensor, Real real, Index index) {
   const auto fill = [&]<class Element>(Element* elements, auto value) {
@@ -44,6 +44,9 @@ void fill_elements(const HostPiece& piece, const Tensor& tensor, Real real, Inde
     case DataType::BFloat16:
       return fill(reinterpret_cast<std::uint16_t*>(piece.memory),
                   [&](std::int64_t place) { return to_bfloat16(real(place)); });
+    case DataType::Float16:
+      return fill(reinterpret_cast<std::uint16_t*>(piece.memory),
+                  [&](std::int64_t place) { return to_float16(real(place)); });
     case DataType::Int64:
       return fill(reinterpret_cast<std::int64_t*>(piece.memory), index);
     case DataType::Int32:
@@ -51,7 +54,7 @@ void fill_elements(const HostPiece& piece, const Tensor& tensor, Real real, Inde
                   [&](std::int64_t place) { return static_cast<std::int32_t>(index(place)); });
     default:
       throw InputError("tensor \"" + tensor.name + "\" has type " + std::string(name_of(piece.type)) +
-                       ", which can't be filled; allowed: float32, bfloat16, int64, int32");
+                       ", which can't be filled; allowed: float32, bfloat16, float16, int64, int32");
   }
 }
 

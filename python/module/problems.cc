@@ -263,10 +263,10 @@ py::tuple options_of_plan(const OpenPlan& open) {
     for (const std::vector<std::string>& stage : operators) list.append(py::tuple(py::cast(stage)));
     stages = py::tuple(list);
   }
-  return py::make_tuple(o.microbatches, name_of(o.optimizer), name_of(o.gradient_type),
-                        o.gradient_piece.value, in_words(o.recompute), o.state_sharding.str(),
-                        name_of(o.gathered_inputs), name_of(o.gradient_reduction), o.imbalance.str(),
-                        open.plan.runtime.name, schedule, stages);
+  return py::make_tuple(o.microbatches, o.optimizer.str(), name_of(o.gradient_type), o.gradient_piece.value,
+                        in_words(o.recompute), o.state_sharding.str(), name_of(o.gathered_inputs),
+                        name_of(o.gradient_reduction), o.imbalance.str(), open.plan.runtime.name, schedule,
+                        stages);
 }
 
 }  // namespace

@@ -144,7 +144,7 @@ class Problem:
         model: a Model, or what it takes.
         topology: a Topology, or what it takes.
         microbatches: in an iteration; each has the model's batch.
-        optimizer: "sgd", "momentum" or "adam".
+        optimizer: "momentum", "adam", "adam,moments=bfloat16,main=none", …, as `simulate` takes it.
         gradient_type: "float32", "float16", "bfloat16" or "float64".
         gradient_piece: largest piece that gradient synchronisation sends at once: bytes, or text such as "25 MB".
         recompute: what --recompute takes, such as "none", "full", "mlp" or "moe_act+layernorm".

@@ -53,13 +53,14 @@ AdditiveCosts::Held AdditiveCosts::state_of(TensorId weight) const {
   const PlanOptions& options = contents.options();
   const StateSharding& sharding = options.state_sharding;
   const Tensor& tensor = evaluator_.graph().tensor(weight);
-  const DataType kept = sharding.kept_type(tensor.type);
+  const WeightShape shape = shape_of_weight(evaluator_.graph(), weight,
+                                            tensor.frozen ? tensor.type : sharding.kept_type(tensor.type));
   const auto most_of = [&](LayoutId id, auto part) {
     const Layout& layout = contents.layouts()[id];
     std::vector<Bytes> held(evaluator_.topology().num_devices());
     for (const LayoutEntry& e : layout.entries())
-      held[e.device.index()] += part(
-          CostModel::weight_memory(layout.box(e).elements(), kept, options.gradient_type, options.optimizer));
+      held[e.device.index()] += part(CostModel::weight_memory(layout.box(e).elements(), shape,
+                                                              options.gradient_type, options.optimizer));
     return std::ranges::max(held);
   };
   const auto weights = [](const WeightMemory& m) { return m.weights; };
@@ -74,7 +75,7 @@ AdditiveCosts::Held AdditiveCosts::state_of(TensorId weight) const {
   Held held;
   if (tensor.frozen) {
     held.always = stored(divided);
-    if (divided != whole) (sharding.keep_gathered ? held.in_flight : held.once) = stored(whole);
+    if (divided != whole) (sharding.keeps_gathered() ? held.in_flight : held.once) = stored(whole);
     return held;
   }
   held.always = most_of(sharding.gathers_to_use() ? divided : whole, weights) +

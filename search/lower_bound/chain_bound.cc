@@ -118,10 +118,14 @@ std::vector<TrainedWeights> trained_weights(const OperatorGraph& graph) {
   return result;
 }
 
-double update_seconds(const PassBounds& passes, const PlanOptions& options, TensorId weight,
-                      std::int64_t elements, DeviceId device) {
-  const DataType type = options.state_sharding.kept_type(passes.graph().tensor(weight).type);
-  return passes.costs().update_time(elements, type, options.optimizer, device).value;
+void add_part(const OperatorGraph& graph, const PlanOptions& options, TensorId weight, std::int64_t elements,
+              UpdatedWeights& updated) {
+  const DataType kept = options.state_sharding.kept_type(graph.tensor(weight).type);
+  updated.add(elements, shape_of_weight(graph, weight, kept));
+}
+
+UpdatedWeights no_weights_like(const OperatorGraph& graph, const PlanOptions& options, TensorId weight) {
+  return {options.optimizer, options.state_sharding.kept_type(graph.tensor(weight).type)};
 }
 
 ChainBounds::ChainBounds(const PassBounds& passes, const PlanOptions& options)
@@ -230,11 +234,11 @@ Nanoseconds ChainBounds::update(TensorId weight) const {
   if (options_.state_sharding.any()) share = std::min(share, 1 / static_cast<double>(passes_.num_devices()));
   const auto elements =
       static_cast<std::int64_t>(static_cast<double>(graph_.tensor(weight).elements()) * share * (1 - 1e-9));
+  UpdatedWeights updated = no_weights_like(graph_, options_, weight);
+  add_part(graph_, options_, weight, std::max<std::int64_t>(1, elements), updated);
   double least = INFINITY;
-  for (const DeviceId kind : passes_.kinds()) {
-    least =
-        std::min(least, update_seconds(passes_, options_, weight, std::max<std::int64_t>(1, elements), kind));
-  }
+  for (const DeviceId kind : passes_.kinds())
+    least = std::min(least, passes_.costs().update_time(updated, kind).value);
   return rounded_down(least);
 }
 

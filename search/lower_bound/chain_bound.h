@@ -15,9 +15,11 @@ struct TrainedWeights {
 };
 std::vector<TrainedWeights> trained_weights(const OperatorGraph& graph);
 
-/// Seconds to update this number of the weight's elements on a device.
-double update_seconds(const PassBounds& passes, const PlanOptions& options, TensorId weight,
-                      std::int64_t elements, DeviceId device);
+/// Adds so many elements of the weight to what a device updates.
+void add_part(const OperatorGraph& graph, const PlanOptions& options, TensorId weight, std::int64_t elements,
+              UpdatedWeights& updated);
+/// Weights of the type of this one, of which there are none yet.
+UpdatedWeights no_weights_like(const OperatorGraph& graph, const PlanOptions& options, TensorId weight);
 
 /// Earliest ends of passes on any device under any strategy, see LowerBound.
 class ChainBounds {

@@ -33,12 +33,12 @@ std::vector<CostByKind> all_costs(const PassBounds& passes, const PlanOptions& o
     for (const Pass pass : kComputePasses) add_pass(graph.operators()[i], pass);
     if (recomputation.again(OperatorId(i))) add_pass(graph.operators()[i], Pass::Forward);
     if (trained[i].owned.empty()) continue;
-    std::int64_t elements = 0;
-    for (const TensorId w : trained[i].owned) elements += graph.tensor(w).elements();
+    UpdatedWeights updated = no_weights_like(graph, options, trained[i].owned.front());
+    for (const TensorId w : trained[i].owned)
+      add_part(graph, options, w, graph.tensor(w).elements(), updated);
     costs.emplace_back();
-    for (const DeviceId kind : passes.kinds()) {
-      costs.back().push_back({0, update_seconds(passes, options, trained[i].owned.front(), elements, kind)});
-    }
+    for (const DeviceId kind : passes.kinds())
+      costs.back().push_back({0, passes.costs().update_time(updated, kind).value});
   }
   return costs;
 }

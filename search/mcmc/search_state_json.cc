@@ -178,7 +178,7 @@ void require_same(const JsonValue& found, const Json& wanted) {
 Json json_of(const SearchSubject& subject) {
   Json json{{"model", subject.graph.fingerprint()},
             {"topology", subject.topology.fingerprint()},
-            {"optimizer", name_of(subject.options.optimizer)},
+            {"optimizer", subject.options.optimizer.str()},
             {"gradient_type", name_of(subject.options.gradient_type)},
             {"gradient_piece_bytes", subject.options.gradient_piece.value},
             {"microbatches", subject.options.microbatches},

@@ -9,7 +9,8 @@
 namespace pipesim {
 
 PermanentBytes permanent_bytes(const RecipeMeshCosts& costs, std::int64_t times,
-                               const StateSharding& sharding, DataType gradient_type, Optimizer optimizer) {
+                               const StateSharding& sharding, DataType gradient_type,
+                               const Optimizer& optimizer) {
   const auto of = [&](const PartCosts& part) {
     return least_permanent(part, times, sharding, gradient_type, optimizer);
   };

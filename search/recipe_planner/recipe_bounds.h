@@ -32,7 +32,8 @@ struct PermanentBytes {
   std::vector<Bytes> of_class, gathered;
 };
 PermanentBytes permanent_bytes(const RecipeMeshCosts& costs, std::int64_t times,
-                               const StateSharding& sharding, DataType gradient_type, Optimizer optimizer);
+                               const StateSharding& sharding, DataType gradient_type,
+                               const Optimizer& optimizer);
 
 /// Costs of the stages of a division under a mesh and a recomputation, on the devices of one copy of the
 /// model: sums of costs of parts. What holds for one copy holds for the iteration, which ends with the last

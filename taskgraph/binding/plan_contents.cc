@@ -31,7 +31,7 @@ PlanContents::Tables::Tables(const OperatorGraph& g, const CostModel& c, const P
       prices([this] { return CommunicationPrices(*costs, groups); }),
       bound(graph, layouts, prices, loads),
       plans(layouts, prices, &loads),
-      updates(c, options, layouts) {}
+      updates(graph, c, options, layouts) {}
 
 PlanContents::PlanContents(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options)
     : PlanContents(std::make_shared<Tables>(graph, costs, options), options,
@@ -273,13 +273,12 @@ bool PlanContents::gathers(TensorId weight, LayoutId target, const BoundStrategy
 
 const OwnedUpdates& PlanContents::update_work(OperatorId owner, const BoundStrategy& strategy) const {
   const std::span<const TensorId> weights = backward_->owned_weights(owner);
-  const DataType type = graph().tensor(weights.front()).type;
   WeightHomes homes;
   for (const TensorId w : weights) {
     homes.whole.push_back(home_of(w, strategy));
     if (options_.state_sharding.any()) homes.state.push_back(state_of(w, homes.whole.back(), strategy));
   }
-  return tables_->updates.of(homes, type);
+  return tables_->updates.of(homes, weights);
 }
 
 std::vector<WeightMemory> PlanContents::permanent_memory(const BoundStrategy& strategy) const {

@@ -1,31 +1,43 @@
 #include "taskgraph/binding/weight_updates.h"
 
+#include <algorithm>
 #include <utility>
-
-#include "sim/base/small_vector.h"
 
 namespace pipesim {
 
-const OwnedUpdates& WeightUpdates::of(const WeightHomes& homes, DataType type) {
-  SmallVector<std::int32_t, 16> key{static_cast<std::int32_t>(type)};
+WeightUpdates::WeightUpdates(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options,
+                             const LayoutTable& layouts)
+    : costs_(&costs), options_(options), layouts_(layouts) {
+  for (std::size_t t = 0; t < graph.tensors().size(); ++t) {
+    const DataType kept = options.state_sharding.kept_type(graph.tensors()[t].type);
+    const bool matters = graph.tensors()[t].kind == TensorKind::Weight && knows_shapes(options.optimizer);
+    const WeightShape shape = matters ? shape_of_weight(graph, TensorId(t), kept) : kept;
+    const auto known = std::ranges::find(shapes_, shape);
+    shape_of_weight_.push_back(static_cast<std::int32_t>(known - shapes_.begin()));
+    if (known == shapes_.end()) shapes_.push_back(shape);
+  }
+}
+
+const OwnedUpdates& WeightUpdates::of(const WeightHomes& homes, std::span<const TensorId> weights) {
+  ShapeNumbers shapes;
+  for (const TensorId w : weights) shapes.push_back(shape_of_weight_[w.index()]);
+  SmallVector<std::int32_t, 16> key(shapes.begin(), shapes.end());
   for (const LayoutId home : homes.whole) key.push_back(home.value);
   for (const LayoutId home : homes.state) key.push_back(home.value);
   if (const OwnedUpdates* const* found = by_homes_.find(key)) return **found;
-  OwnedUpdates made = plan(homes, type);
+  OwnedUpdates made = plan(homes, shapes);
   const tbb::spin_mutex::scoped_lock lock(mutex_);
   if (const OwnedUpdates* const* found = by_homes_.find(key)) return **found;
-  kept_.push_back({homes, type, std::move(made)});
+  kept_.push_back({homes, shapes, std::move(made)});
   const OwnedUpdates& work = kept_.back().work;
   by_homes_.insert(key, &work);
   return work;
 }
 
-std::vector<std::int64_t> WeightUpdates::elements_by_device(std::span<const LayoutId> layouts) const {
+std::vector<std::int64_t> WeightUpdates::elements_by_device(LayoutId id) const {
   std::vector<std::int64_t> elements(costs_->topology().num_devices(), 0);
-  for (const LayoutId id : layouts) {
-    const Layout& layout = layouts_[id];
-    for (const LayoutEntry& e : layout.entries()) elements[e.device.index()] += layout.box(e).elements();
-  }
+  const Layout& layout = layouts_[id];
+  for (const LayoutEntry& e : layout.entries()) elements[e.device.index()] += layout.box(e).elements();
   return elements;
 }
 
@@ -37,8 +49,8 @@ std::vector<Seconds> WeightUpdates::host_times(const WeightHomes& homes) const {
   if (host.slice.value == 0 || options_.state_sharding.gathers_to_use()) return times;
   for (std::size_t w = 0; w < homes.state.size(); ++w) {
     if (homes.state[w] == homes.whole[w]) continue;
-    const std::vector<std::int64_t> whole = elements_by_device(std::span(&homes.whole[w], 1)),
-                                    state = elements_by_device(std::span(&homes.state[w], 1));
+    const std::vector<std::int64_t> whole = elements_by_device(homes.whole[w]),
+                                    state = elements_by_device(homes.state[w]);
     for (std::size_t d = 0; d < times.size(); ++d) {
       if (state[d] == 0) continue;
       const std::int64_t copies = (whole[d] + state[d] / 2) / state[d];  // rounded
@@ -48,30 +60,42 @@ std::vector<Seconds> WeightUpdates::host_times(const WeightHomes& homes) const {
   return times;
 }
 
-OwnedUpdates WeightUpdates::plan(const WeightHomes& homes, DataType type) const {
+OwnedUpdates WeightUpdates::plan(const WeightHomes& homes, const ShapeNumbers& shapes) const {
   OwnedUpdates work;
-  const std::vector<std::int64_t> whole = elements_by_device(homes.whole),
-                                  state = homes.state.empty() ? whole : elements_by_device(homes.state);
   const StateSharding& sharding = options_.state_sharding;
-  const DataType kept = sharding.kept_type(type);
-  const auto memory = [&](std::int64_t elements) {
-    return CostModel::weight_memory(elements, kept, options_.gradient_type, options_.optimizer);
+  const auto shape_of = [&](std::size_t w) -> const WeightShape& {
+    return shapes_[static_cast<std::size_t>(shapes[w])];
   };
-  const std::vector<Seconds> host = host_times(homes);
-  work.update_of_device.assign(state.size(), -1);
-  for (std::size_t d = 0; d < state.size(); ++d) {
-    const DeviceId device(d);
-    if (whole[d] > 0) {
-      work.holders.push_back(device);
-      work.memory.push_back({memory(sharding.gathers_to_use() ? state[d] : whole[d]).weights,
-                             memory(sharding.each_microbatch() ? state[d] : whole[d]).gradients,
-                             memory(state[d]).optimizer_state});
+  const std::size_t devices = costs_->topology().num_devices();
+  std::vector<std::int64_t> held(devices, 0);
+  std::vector<WeightMemory> memory(devices);
+  std::vector<UpdatedWeights> updated(devices, UpdatedWeights(options_.optimizer, shape_of(0).type));
+  for (std::size_t w = 0; w < homes.whole.size(); ++w) {
+    const std::vector<std::int64_t> whole = elements_by_device(homes.whole[w]),
+                                    state = homes.state.empty() ? whole : elements_by_device(homes.state[w]);
+    for (std::size_t d = 0; d < devices; ++d) {
+      const auto bytes = [&](std::int64_t elements) {
+        return CostModel::weight_memory(elements, shape_of(w), options_.gradient_type, options_.optimizer);
+      };
+      held[d] += whole[d];
+      memory[d].weights += bytes(sharding.gathers_to_use() ? state[d] : whole[d]).weights;
+      memory[d].gradients += bytes(sharding.each_microbatch() ? state[d] : whole[d]).gradients;
+      memory[d].optimizer_state += bytes(state[d]).optimizer_state;
+      updated[d].add(state[d], shape_of(w));
     }
-    if (state[d] == 0) continue;
+  }
+  const std::vector<Seconds> host = host_times(homes);
+  work.update_of_device.assign(devices, -1);
+  for (std::size_t d = 0; d < devices; ++d) {
+    const DeviceId device(d);
+    if (held[d] > 0) {
+      work.holders.push_back(device);
+      work.memory.push_back(memory[d]);
+    }
+    if (updated[d].elements == 0) continue;
     work.update_of_device[d] = static_cast<std::int32_t>(work.devices.size());
     work.devices.push_back(device);
-    const Seconds update = costs_->update_time(state[d], kept, options_.optimizer, device);
-    work.durations.push_back(to_nanoseconds(std::max(update, host[d])));
+    work.durations.push_back(to_nanoseconds(std::max(costs_->update_time(updated[d], device), host[d])));
   }
   return work;
 }
@@ -79,7 +103,7 @@ OwnedUpdates WeightUpdates::plan(const WeightHomes& homes, DataType type) const 
 void WeightUpdates::reprice(const CostModel& costs, bool again) {
   costs_ = &costs;
   if (!again) return;
-  for (Kept& kept : kept_) kept.work.durations = plan(kept.homes, kept.type).durations;
+  for (Kept& kept : kept_) kept.work.durations = plan(kept.homes, kept.shapes).durations;
 }
 
 void WeightUpdates::clear() {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "costmodel/cost_model.h"
+#include "sim/base/small_vector.h"
 #include "taskgraph/moving/id_table.h"
 #include "taskgraph/moving/layout.h"
 #include "taskgraph/plan/plan.h"
@@ -34,30 +35,33 @@ struct WeightHomes {
 /// while no thread uses it.
 class WeightUpdates {
  public:
-  WeightUpdates(const CostModel& costs, const PlanOptions& options, const LayoutTable& layouts)
-      : costs_(&costs), options_(options), layouts_(layouts) {}
+  WeightUpdates(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options,
+                const LayoutTable& layouts);
 
-  /// Valid until clear(). `type`: of the weights.
-  const OwnedUpdates& of(const WeightHomes& homes, DataType type);
+  /// Valid until clear(). The homes are those of these weights.
+  const OwnedUpdates& of(const WeightHomes& homes, std::span<const TensorId> weights);
   /// Takes these costs from now on; with `again` it prices all kept updates anew, in place. No other thread
   /// may use this meanwhile.
   void reprice(const CostModel& costs, bool again);
   void clear();
 
  private:
+  using ShapeNumbers = SmallVector<std::int32_t, 8>;  // by weight, indices into shapes_
   struct Kept {
     WeightHomes homes;
-    DataType type;
+    ShapeNumbers shapes;
     OwnedUpdates work;
   };
-  [[nodiscard]] OwnedUpdates plan(const WeightHomes& homes, DataType type) const;
+  [[nodiscard]] OwnedUpdates plan(const WeightHomes& homes, const ShapeNumbers& shapes) const;
   [[nodiscard]] std::vector<Seconds> host_times(const WeightHomes& homes) const;
-  [[nodiscard]] std::vector<std::int64_t> elements_by_device(std::span<const LayoutId> layouts) const;
+  [[nodiscard]] std::vector<std::int64_t> elements_by_device(LayoutId layout) const;
 
   const CostModel* costs_;
   const PlanOptions& options_;
   const LayoutTable& layouts_;
-  tbb::spin_mutex mutex_;  // held to change what follows
+  std::vector<WeightShape> shapes_;            // each once, as far as the optimizer tells them apart
+  std::vector<std::int32_t> shape_of_weight_;  // by tensor
+  tbb::spin_mutex mutex_;                      // held to change what follows
   IdTable<const OwnedUpdates*> by_homes_;
   std::deque<Kept> kept_;  // stable addresses
 };

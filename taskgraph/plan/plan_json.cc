@@ -128,7 +128,7 @@ std::string to_json(const Plan& plan, const OperatorGraph& graph, const Topology
   if (!plan.model_fingerprint.empty()) head["model_fingerprint"] = plan.model_fingerprint;
   head["topology"] = plan.topology;
   if (!plan.topology_fingerprint.empty()) head["topology_fingerprint"] = plan.topology_fingerprint;
-  head["optimizer"] = name_of(plan.options.optimizer);
+  head["optimizer"] = plan.options.optimizer.str();
   head["gradient_type"] = name_of(plan.options.gradient_type);
   head["gradient_piece"] = to_text(plan.options.gradient_piece);
   if (plan.options.microbatches > 1) head["microbatches"] = plan.options.microbatches;

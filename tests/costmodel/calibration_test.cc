@@ -116,7 +116,7 @@ TEST(CalibratedCosts, FallBackOnTheAnalyticModel) {
   const Estimate e = costs.operator_estimate(graph, op, Pass::BackwardInput, ranges, DeviceId(0));
   EXPECT_EQ(e.source, Analytic);
   EXPECT_EQ(e.time, analytic.operator_time(graph, op, Pass::BackwardInput, ranges, DeviceId(0)));
-  EXPECT_EQ(costs.update_estimate(100, DataType::Float32, Optimizer::Sgd, DeviceId(0)).source, Analytic);
+  EXPECT_EQ(costs.update_estimate({Optimizer::Sgd, DataType::Float32, 100}, DeviceId(0)).source, Analytic);
 }
 
 TEST(CalibratedCosts, TakeTheNearestNumberOfBusyNeighbours) {
@@ -134,15 +134,15 @@ TEST(CalibratedCosts, InterpolateUpdates) {
   const CostModel analytic(topology);
   const auto key = [](std::int64_t n) { return update_key(Optimizer::Adam, n, DataType::Float32, "plain"); };
   const auto base = [&](std::int64_t n) {
-    return analytic.update_time(n, DataType::Float32, Optimizer::Adam, DeviceId(0)).value;
+    return analytic.update_time({Optimizer::Adam, DataType::Float32, n}, DeviceId(0)).value;
   };
   calibration.add({key(1000), {}, {2 * base(1000)}, 0});
   calibration.add({key(100'000), {}, {8 * base(100'000)}, 0});
   const CostModel costs(topology, &calibration);
-  const Estimate e = costs.update_estimate(10'000, DataType::Float32, Optimizer::Adam, DeviceId(0));
+  const Estimate e = costs.update_estimate({Optimizer::Adam, DataType::Float32, 10'000}, DeviceId(0));
   EXPECT_NEAR(e.time.value, 4 * base(10'000), 1e-12);
   EXPECT_EQ(e.source, Interpolated);
-  EXPECT_EQ(costs.update_time(0, DataType::Float32, Optimizer::Adam, DeviceId(0)), Seconds(0));
+  EXPECT_EQ(costs.update_time({Optimizer::Adam, DataType::Float32}, DeviceId(0)), Seconds(0));
 }
 
 TEST(CalibratedCosts, ScaleCollectivesAndTheirLanes) {

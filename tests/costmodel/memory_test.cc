@@ -1,16 +1,18 @@
 #include <gmock/gmock.h>
 
+#include <map>
+#include <string>
+
 #include "costmodel/cost_model.h"
-#include "sim/base/errors.h"
+#include "models/zoo/zoo.h"
 #include "tests/costmodel/samples.h"
 
 namespace pipesim {
 namespace {
 
 using testing::DoubleNear;
-using testing::ThrowsMessage;
 
-WeightMemory memory(DataType type, DataType gradient, Optimizer optimizer) {
+WeightMemory memory(DataType type, DataType gradient, const Optimizer& optimizer) {
   return CostModel::weight_memory(10, type, gradient, optimizer);
 }
 
@@ -31,24 +33,61 @@ TEST(WeightMemory, KeepsAMasterCopyOfHalfPrecision) {
 TEST(UpdateTime, IsBoundByMemory) {
   Topology topology = switched({2});
   CostModel costs(topology);
-  auto seconds = [&](DataType type, Optimizer optimizer) {
-    return (costs.update_time(1'000'000, type, optimizer, DeviceId(1)) - Seconds(2e-6)).value;
+  auto seconds = [&](DataType type, const Optimizer& optimizer) {
+    return (costs.update_time({optimizer, type, 1'000'000}, DeviceId(1)) - Seconds(2e-6)).value;
   };
   // Bytes per weight over 0.8 TB/s.
   EXPECT_THAT(seconds(DataType::Float32, Optimizer::Sgd), DoubleNear(12e6 / 0.8e12, 1e-12));
   EXPECT_THAT(seconds(DataType::Float32, Optimizer::Momentum), DoubleNear(20e6 / 0.8e12, 1e-12));
   EXPECT_THAT(seconds(DataType::Float32, Optimizer::Adam), DoubleNear(28e6 / 0.8e12, 1e-12));
   EXPECT_THAT(seconds(DataType::BFloat16, Optimizer::Adam), DoubleNear(28e6 / 0.8e12, 1e-12));
-  EXPECT_EQ(costs.update_time(0, DataType::Float32, Optimizer::Adam, DeviceId(0)), Seconds(0));
+  // A weight of 2 bytes, its gradient, and moments of 2 bytes each: 3 · 2 + 2 · 4. With the bits that the
+  // weight lacks, 2 · 2 more; with a copy of 2 bytes too, but then the weight is not read.
+  const auto bfloat16 = [](Optimizer::Main main) {
+    return Optimizer(Optimizer::Adam, DataType::BFloat16, main);
+  };
+  EXPECT_THAT(seconds(DataType::BFloat16, bfloat16(Optimizer::Main::None)), DoubleNear(14e6 / 0.8e12, 1e-12));
+  EXPECT_THAT(seconds(DataType::BFloat16, bfloat16(Optimizer::Main::Remainder)),
+              DoubleNear(18e6 / 0.8e12, 1e-12));
+  EXPECT_THAT(seconds(DataType::BFloat16, bfloat16(Optimizer::Main::BFloat16)),
+              DoubleNear(16e6 / 0.8e12, 1e-12));
+  EXPECT_EQ(costs.update_time({Optimizer::Adam, DataType::Float32}, DeviceId(0)), Seconds(0));
 }
 
-TEST(Optimizer, HasNames) {
-  for (Optimizer optimizer : {Optimizer::Sgd, Optimizer::Momentum, Optimizer::Adam}) {
-    EXPECT_EQ(parse_optimizer(name_of(optimizer)), optimizer);
+// Five steps of Newton and Schulz's iteration on 64 × 128: each has products of 64·128·64, 64·64·64 and
+// 64·64·128 multiplications. A part of a quarter has a quarter of them.
+TEST(UpdateTime, OfMuonMakesMatricesOrthogonal) {
+  const Topology topology = switched({1});
+  const CostModel costs(topology);
+  const WeightShape matrix{DataType::Float32, 64, 128, true};
+  UpdatedWeights part(Optimizer::Muon, DataType::Float32), vector(Optimizer::Muon, DataType::Float32);
+  part.add(64 * 128 / 4, matrix);
+  vector.add(64 * 128 / 4, DataType::Float32);
+  EXPECT_DOUBLE_EQ(part.flops, 5.0 / 4 * 2 * (64 * 128 * 64 + 64 * 64 * 64 + 64 * 64 * 128));
+  EXPECT_EQ(vector.flops, 0);
+  const double moved = 64 * 128 / 4 * 20,
+               rate = peak_rate(topology.kind(DeviceId(0)), DataType::BFloat16).value;
+  EXPECT_THAT(costs.update_time(part, DeviceId(0)).value,
+              DoubleNear(2e-6 + moved / 0.8e12 + part.flops / rate, 1e-12));
+}
+
+TEST(ShapeOfWeight, TellsMatricesOfLayersFromEmbeddingsHeadsAndVectors) {
+  const OperatorGraph graph = make_zoo_model(
+      "mixtral-8x7b:layers=1,hidden=16,heads=4,kv_heads=2,vocab=48,sequence=8,ffn=24,experts=4");
+  std::map<std::string, WeightShape> shapes;
+  for (std::size_t t = 0; t < graph.tensors().size(); ++t) {
+    const Tensor& tensor = graph.tensors()[t];
+    if (tensor.kind == TensorKind::Weight)
+      shapes[tensor.name] = shape_of_weight(graph, TensorId(t), DataType::Float32);
   }
-  EXPECT_THAT([] { parse_optimizer("adma"); },
-              ThrowsMessage<InputError>(
-                  "unknown optimizer \"adma\": allowed are sgd, momentum, adam (did you mean \"adam\"?)"));
+  EXPECT_EQ(shapes.at("layer1.query.w"), WeightShape(DataType::Float32, 16, 16, true));
+  EXPECT_EQ(shapes.at("layer1.key.w"), WeightShape(DataType::Float32, 16, 8, true));
+  EXPECT_EQ(shapes.at("layer1.output.w"), WeightShape(DataType::Float32, 16, 16, true));
+  EXPECT_EQ(shapes.at("layer1.router.w"), WeightShape(DataType::Float32, 16, 4, true));
+  EXPECT_EQ(shapes.at("layer1.down.w"), WeightShape(DataType::Float32, 24, 16, true));  // of each expert
+  EXPECT_EQ(shapes.at("word_embedding.w"), WeightShape(DataType::Float32, 48, 16, false));
+  EXPECT_EQ(shapes.at("projection.w"), WeightShape(DataType::Float32, 16, 48, false));
+  EXPECT_EQ(shapes.at("norm.gamma"), WeightShape(DataType::Float32));
 }
 
 }  // namespace

@@ -1,10 +1,13 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "executor/elements/small_floats.h"
 #include "search/recipes/expand_recipe.h"
+#include "sim/base/errors.h"
 #include "tests/executor/equality_case.h"
 #include "tests/search/recipes/random_recipe.h"
 
@@ -64,6 +67,81 @@ TEST(DividedState, OfOtherTypesAndTimesOfGathersHoldsTheSameNumbers) {
       }
     });
   }
+}
+
+// Moments and main weights of other types are rounded alike, however plans divide them.
+TEST(DividedState, OfOtherTypesTrainsAsTheUnsplitModel) {
+  const EqualityCase c(kNarrow);
+  const RecipeModel model(c.graph);
+  for (const char* optimizer :
+       {"adam,moments=bfloat16", "adam,moments=bfloat16+float16,main=remainder", "adam,main=none",
+        "momentum,moments=bfloat16,main=bfloat16", "lion,main=float16", "lion,moments=bfloat16,main=none"}) {
+    PlanOptions options;
+    options.optimizer = parse_optimizer(optimizer);
+    if (options.optimizer.main == Optimizer::Main::Remainder &&
+        !make_tested_devices(c.graph, most_devices)->has_all_kernels())
+      continue;
+    options.microbatches = 2;
+    Reference reference = c.reference(options);
+    for_each_seed(4, [&](Rng& rng) {
+      const Recipe recipe = random_recipe(model, most_devices, rng);
+      SCOPED_TRACE(fmt::format("{} {}", optimizer, recipe.str()));
+      const RecipeStrategy made = expand_recipe(recipe, model, c.topology);
+      made.apply_to(options);
+      reference.check(made.strategy, options);
+    });
+  }
+}
+
+// Weights begin with what bfloat16 can hold.
+class RoundedSource : public TensorSource {
+ public:
+  explicit RoundedSource(const TensorSource& source) : source_(source) {}
+  void fill(Loaded::Content content, TensorId tensor, const HostPiece& piece,
+            const StepContext& step) const override {
+    source_.fill(content, tensor, piece, step);
+    if (content != Loaded::Content::Weight || piece.type != DataType::Float32) return;
+    auto* const numbers = reinterpret_cast<float*>(piece.memory);
+    for (std::int64_t i = 0; i < piece.box.elements(); ++i)
+      numbers[i] = from_bfloat16(to_bfloat16(numbers[i]));
+  }
+
+ private:
+  const TensorSource& source_;
+};
+
+// What a bfloat16 weight lacks of a float32 is all that the optimizer needs beside it.
+TEST(DividedState, OfRemaindersIsThatOfWholeMainWeights) {
+  constexpr int kSteps = 3;
+  const EqualityCase c(kNarrow);
+  if (!make_tested_devices(c.graph, most_devices)->has_all_kernels())
+    GTEST_SKIP() << "no GPU kernel puts main weights together from halves";
+  const RoundedSource source(c.source);
+  Strategy strategy;
+  for (const Operator& op : c.graph.operators()) strategy.push_back(single_device(op, DeviceId(0)));
+  const auto values_under = [&](const char* optimizer) {
+    PlanOptions options;
+    options.optimizer = parse_optimizer(optimizer);
+    return Reference(c.graph, c.costs, c.world, source, options).values_of(strategy, options, kSteps);
+  };
+  const StepValues whole = values_under("adam");
+  EXPECT_EQ(differences(values_under("adam,main=remainder"), whole, c.graph).front().error, 0);
+  EXPECT_GT(differences(values_under("adam,main=none"), whole, c.graph).front().error, 0);
+}
+
+TEST(DividedState, OfOptimizersWithoutStepsIsRefused) {
+  const EqualityCase c("mlp:batch=8,layers=2,hidden=16,features=12,classes=8");
+  const auto refused = [&](const char* optimizer, const char* message) {
+    PlanOptions options;
+    options.optimizer = parse_optimizer(optimizer);
+    EXPECT_THAT([&] { (void)c.reference(options); }, testing::ThrowsMessage<InputError>(message));
+  };
+  for (const char* optimizer : {"adam8bit", "adafactor", "muon"})
+    refused(optimizer,
+            fmt::format("optimizer \"{}\": devices run steps of sgd, momentum, adam and lion only", optimizer)
+                .c_str());
+  refused("lion,moments=float8",
+          "optimizer \"lion,moments=float8\": devices keep moments in float32, bfloat16 or float16 only");
 }
 
 // Even where a device makes a part itself after it got the others'.

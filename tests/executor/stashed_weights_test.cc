@@ -54,9 +54,12 @@ class OneAfterTheOther : public TensorSource {
   const TensorSource& source_;
 };
 
+const std::vector<Optimizer> kOptimizers{Optimizer::Sgd, Optimizer::Momentum, Optimizer::Adam,
+                                         Optimizer::Lion, Optimizer(Optimizer::Adam, DataType::BFloat16)};
+
 // The weights after training under a plan that takes its microbatches one after the other.
 std::map<TensorId, std::vector<float>> weights_after(const EqualityCase& c, PlanOptions options,
-                                                     Optimizer optimizer, const Strategy& strategy,
+                                                     const Optimizer& optimizer, const Strategy& strategy,
                                                      int steps) {
   options.optimizer = optimizer;
   const OneAfterTheOther source(c.source);
@@ -74,7 +77,7 @@ TEST(StashedWeights, OfOneStageChangeAsInStepsOfOneMicrobatch) {
   const EqualityCase c("mlp:batch=8,layers=2,hidden=16,features=12,classes=8");
   Strategy strategy;
   for (const Operator& op : c.graph.operators()) strategy.push_back(single_device(op, DeviceId(0)));
-  for (const Optimizer optimizer : {Optimizer::Sgd, Optimizer::Momentum, Optimizer::Adam}) {
+  for (const Optimizer& optimizer : kOptimizers) {
     PlanOptions together;
     together.microbatches = 4;
     together.pipeline = Pipeline{"pipedream", std::vector<std::int32_t>(c.graph.operators().size(), 0)};
@@ -87,7 +90,7 @@ TEST(StashedWeights, OfOneStageChangeAsInStepsOfOneMicrobatch) {
 // two microbatches do.
 TEST(StashedWeights, OfReplicasInTurnChangeByTheMeanOfTheirGradients) {
   const EqualityCase c("mlp:batch=8,layers=2,hidden=16,features=12,classes=8");
-  for (const Optimizer optimizer : {Optimizer::Sgd, Optimizer::Momentum, Optimizer::Adam}) {
+  for (const Optimizer& optimizer : kOptimizers) {
     Strategy alone, twice;
     for (const Operator& op : c.graph.operators()) {
       alone.push_back(single_device(op, DeviceId(0)));

@@ -7,8 +7,8 @@ namespace {
 
 class TestedCpus : public TestedDevices {
  public:
-  TestedCpus(const OperatorGraph& graph, std::size_t num_devices)
-      : backend_(graph, num_devices, Optimizer::Momentum, settings()) {}
+  TestedCpus(const OperatorGraph& graph, std::size_t num_devices, const Optimizer& optimizer)
+      : backend_(graph, num_devices, optimizer, settings()) {}
   [[nodiscard]] Backend& backend() override { return backend_; }
   [[nodiscard]] bool arenas() const override { return false; }
   [[nodiscard]] bool has_all_kernels() const override { return true; }
@@ -25,8 +25,9 @@ class TestedCpus : public TestedDevices {
 
 }  // namespace
 
-std::unique_ptr<TestedDevices> make_tested_devices(const OperatorGraph& graph, std::size_t num_devices) {
-  return std::make_unique<TestedCpus>(graph, num_devices);
+std::unique_ptr<TestedDevices> make_tested_devices(const OperatorGraph& graph, std::size_t num_devices,
+                                                   const Optimizer& optimizer) {
+  return std::make_unique<TestedCpus>(graph, num_devices, optimizer);
 }
 
 }  // namespace pipesim

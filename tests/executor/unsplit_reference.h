@@ -113,7 +113,7 @@ class Reference {
   struct Split {
     Split(const Reference& r, const Strategy& strategy) : Split(r, strategy, r.source_) {}
     Split(const Reference& r, const Strategy& strategy, const TensorSource& source)
-        : devices(make_tested_devices(r.graph_, most_devices)),
+        : devices(make_tested_devices(r.graph_, most_devices, r.options_.optimizer)),
           training(r.graph_, r.costs_, r.options_, strategy,
                    {devices->backend(),
                     source,

@@ -102,7 +102,7 @@ def test_a_search_is_that_of_the_command(alexnet, tmp_path):
 def test_options_of_a_problem(tmp_path):
     options = {
         "microbatches": 2,
-        "optimizer": "adam",
+        "optimizer": "adam,moments=bfloat16,main=none",
         "gradient_type": "bfloat16",
         "gradient_piece": 5e6,
         "recompute": "full",
@@ -324,6 +324,7 @@ def test_configs_of_other_types(alexnet):
     "options, kind, message",
     [
         ({"optimizer": "adamw"}, pipesim.InputError, "optimizer: .*adamw.*adam.*"),
+        ({"optimizer": "sgd,main=all"}, pipesim.InputError, 'optimizer: .* main weights "all", allowed: float32, .*'),
         ({"gradient_type": "int64"}, pipesim.InputError, 'gradient_type: found "int64", allowed: float32, .*'),
         ({"gradient_piece": "big"}, pipesim.InputError, "gradient_piece: .*"),
         ({"recompute": "half"}, pipesim.InputError, "recompute: .*selective.*"),

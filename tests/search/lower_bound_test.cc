@@ -145,6 +145,25 @@ TEST(LowerBound, HoldsForSeveralMicrobatches) {
   }
 }
 
+TEST(LowerBound, HoldsForEachOptimizer) {
+  const OperatorGraph graph = make_zoo_model(
+      "llama:batch=8,layers=2,hidden=64,heads=4,kv_heads=4,vocab=64,sequence=16,ffn=96,dtype=bfloat16");
+  const Topology topology = make_topology("p100-4x4:2");
+  const CostModel costs(topology);
+  const CandidateSet candidates(graph, topology);
+  for (const OptimizerKind& kind : optimizer_kinds()) {
+    PlanOptions options;
+    options.optimizer = Optimizer(kind.kind);
+    Evaluator evaluator(graph, costs, options);
+    const Nanoseconds bound = lower_bound(graph, costs, options);
+    EXPECT_GT(bound, 0);
+    for_each_seed(8, [&](Rng& rng) {
+      EXPECT_GE(evaluator.evaluate(random_strategy(graph, topology, candidates, rng)).time, bound)
+          << kind.name;
+    });
+  }
+}
+
 TEST(LowerBound, CountsWhatIsRunAgain) {
   PlanOptions options;
   options.recompute.kind = Recompute::Kind::Full;

@@ -22,10 +22,11 @@ constexpr std::int32_t kCopies = 8;
 struct Copies {
   Copies(const char* model, const std::string& sharding, std::int32_t microbatches = 1,
          DataType gradient_type = DataType::Float32, std::int32_t copies = kCopies,
-         const char* runtime = "pipesim")
+         const char* runtime = "pipesim", const Optimizer& optimizer = Optimizer::Adam)
       : graph(make_zoo_model(model)),
         costs(topology, nullptr, parse_runtime(runtime)),
         options(options_of(sharding, microbatches, gradient_type)) {
+    options.optimizer = optimizer;
     Strategy strategy;
     for (const Operator& op : graph.operators()) strategy.push_back(in_both(op, 0, copies, 1));
     bound = contents.bind(strategy);
@@ -120,6 +121,35 @@ TEST(DividedState, GatheredOnceRunsAsUnderZero1) {
   const Copies once(kModel, "zero3,reshard=last", 3), other(kModel, "zero1,overlap=gather", 3);
   EXPECT_EQ(simulate(once.expanded.dag()).makespan, simulate(other.expanded.dag()).makespan);
   EXPECT_EQ(once.peak().peak, other.peak().peak);
+}
+
+Bytes state_of(const char* optimizer) {
+  return Copies(kModel, "zero1", 1, DataType::Float32, kCopies, "pipesim", parse_optimizer(optimizer))
+      .memory()
+      .optimizer_state;
+}
+
+// Muon keeps one moment of layers' matrices and two of the rest. Adafactor keeps a mean for each row and
+// column of matrices and one for each element of the rest. Beside both there is a float32 copy.
+TEST(DividedState, DependsOnTheOptimizer) {
+  const Copies c(kModel, "zero1");
+  const std::int64_t part = c.parameters() / kCopies;
+  EXPECT_EQ(state_of("adam,moments=bfloat16,main=remainder"), Bytes(6 * part));
+  EXPECT_EQ(state_of("adam,moments=bfloat16,main=none"), Bytes(4 * part));
+  EXPECT_EQ(state_of("lion"), Bytes(8 * part));
+  Bytes muon, adafactor;
+  for (const Tensor& t : c.graph.tensors()) {
+    if (t.kind != TensorKind::Weight) continue;
+    const bool vector = t.shape.size() == 1;
+    const bool in_layer = !vector && t.name.starts_with("layer");
+    muon += Bytes((4 + (in_layer ? 4 : 8)) * t.elements() / kCopies);
+    adafactor += Bytes(4 * t.elements() / kCopies);
+    // All matrices are of 64 by 64.
+    EXPECT_TRUE(vector || t.elements() == 64 * 64) << t.name;
+    adafactor += Bytes((vector ? 4 * t.elements() : 4 * (64 + 64)) / kCopies);
+  }
+  EXPECT_EQ(state_of("muon"), muon);
+  EXPECT_EQ(state_of("adafactor"), adafactor);
 }
 
 // A device without others to divide with makes copies of 16 bits all the same.

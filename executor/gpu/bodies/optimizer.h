@@ -56,6 +56,23 @@ struct MomentumUpdate {
   }
 };
 
+/// By groups.
+struct LionUpdate {
+  TrainedElements trained;
+  Floats moment;
+  OptimizerSettings settings;
+  std::int64_t elements = 0;
+  PIPESIM_DEVICE void operator()(std::int64_t i) const {
+    const GroupPlace at = group_at(i, elements);
+    const FloatGroup slopes = trained.slopes(at);
+    FloatGroup values = trained.values(at), kept = read_group(moment, at);
+    for (int k = 0; k < FloatGroup::size; ++k)
+      step_lion(settings, slopes.values[k], values.values[k], kept.values[k]);
+    write_group(moment, at, kept);
+    trained.put(at, values);
+  }
+};
+
 /// A team updates a chunk of the weights, made of whole groups, so that one of its threads computes the
 /// powers for all.
 struct AdamUpdate {
@@ -91,6 +108,6 @@ struct AdamUpdate {
   }
 };
 
-using OptimizerBodies = BodyList<AdamUpdate, MomentumUpdate, SgdUpdate>;
+using OptimizerBodies = BodyList<AdamUpdate, LionUpdate, MomentumUpdate, SgdUpdate>;
 
 }  // namespace pipesim::gpu

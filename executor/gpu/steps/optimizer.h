@@ -13,7 +13,7 @@ struct TrainedWeights {
   Floats weights;        ///< as operators read them
   Floats master;         ///< where present the weights are a rounded copy of it, made anew
   Floats gradient;       ///< only read
-  Floats first, second;  ///< moments: momentum has the first, Adam both
+  Floats first, second;  ///< moments: momentum and Lion have the first, Adam both
   std::int64_t elements = 0;
 };
 
@@ -25,7 +25,7 @@ struct WeightChange {
 };
 
 /// One step of the optimizer, as cpu::update(), along the gradient divided by `averaged`.
-void update(Stream& stream, Optimizer optimizer, const OptimizerSettings& settings,
+void update(Stream& stream, const Optimizer& optimizer, const OptimizerSettings& settings,
             const TrainedWeights& trained, std::int64_t averaged, const WeightChange& change);
 
 }  // namespace pipesim::gpu

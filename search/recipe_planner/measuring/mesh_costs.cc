@@ -154,7 +154,7 @@ HeldByPartsWeights MeshMeter::weights(const Recipe& mesh, const StateSharding& s
 }
 
 Bytes least_permanent(const PartCosts& part, std::int64_t times, const StateSharding& sharding,
-                      DataType gradient_type, Optimizer optimizer) {
+                      DataType gradient_type, const Optimizer& optimizer) {
   Bytes sum;
   for (const PartCosts::Weights& w : part.weights) {
     const std::int64_t copies = times * w.copies;
@@ -169,8 +169,10 @@ Bytes least_permanent(const PartCosts& part, std::int64_t times, const StateShar
     }
     const auto state =
         sharding.any() ? static_cast<std::int64_t>(w.mean_elements / static_cast<double>(parts)) : w.elements;
+    WeightShape shape = w.shape;
+    shape.type = sharding.kept_type(shape.type);
     const auto bytes = [&](std::int64_t elements) {
-      return CostModel::weight_memory(elements, sharding.kept_type(w.type), gradient_type, optimizer);
+      return CostModel::weight_memory(elements, shape, gradient_type, optimizer);
     };
     sum += bytes(sharding.gathers_to_use() ? state : w.elements).weights;
     sum += bytes(sharding.each_microbatch() ? state : w.elements).gradients;
@@ -191,7 +193,7 @@ Bytes least_gathered(const PartCosts& part, std::int64_t times, const StateShard
     const std::int64_t parts = sharding.group == 0 ? copies : std::min<std::int64_t>(copies, sharding.group);
     const double others = static_cast<double>(w.elements) - w.mean_elements / static_cast<double>(parts);
     const double bits =
-        w.frozen_bits > 0 ? w.frozen_bits : 8 * static_cast<double>(bytes_per_element(w.type));
+        w.frozen_bits > 0 ? w.frozen_bits : 8 * static_cast<double>(bytes_per_element(w.shape.type));
     sum += std::max(0.0, others) * bits / 8;
   }
   return Bytes(static_cast<std::int64_t>(kReadByBackward * sum));

@@ -56,8 +56,8 @@ struct PartCosts {
     std::int64_t elements = 0;  ///< on the device with fewest
     double mean_elements = 0;   ///< on a device of the group, on average
     std::int64_t copies = 1;    ///< at most so many of the devices that were measured hold the same
-    DataType type = DataType::Float32;
-    double frozen_bits = 0;  ///< of an element of a frozen weight; 0: it is trained
+    WeightShape shape;          ///< in the weight's own type
+    double frozen_bits = 0;     ///< of an element of a frozen weight; 0: it is trained
     bool in_backward = true;
   };
   std::vector<Weights> weights;  ///< that the part is the first to use
@@ -137,7 +137,7 @@ class MeshMeter {
 /// Returns permanent bytes that at least one device of the group holds under this sharding, where there are
 /// `times` the copies that were measured.
 Bytes least_permanent(const PartCosts& part, std::int64_t times, const StateSharding& sharding,
-                      DataType gradient_type, Optimizer optimizer);
+                      DataType gradient_type, const Optimizer& optimizer);
 /// The least that a device keeps from forward to backward of the part's weights that it gathered, where these
 /// are not gathered again.
 Bytes least_gathered(const PartCosts& part, std::int64_t times, const StateSharding& sharding);

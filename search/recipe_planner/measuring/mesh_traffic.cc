@@ -24,7 +24,7 @@ void for_each_share(const HeldLanes& transfers, const HeldByWeights& weights, co
   for (const auto& [lane, held] : weights.whole) visit(lane, PartTraffic{.once = held, .at_end = held});
   if (sharding.gathers_to_use()) {
     for (const auto& [lane, held] : weights.frozen)
-      visit(lane, PartTraffic{.each = (sharding.keep_gathered ? 1 : 2) * held});
+      visit(lane, PartTraffic{.each = sharding.gathers_each_microbatch() * held});
     for (const auto& [lane, held] : weights.frozen_once) visit(lane, PartTraffic{.each = held});
   }
   const bool broadcast = !weights.broadcast.empty() && !sharding.gathers_to_use();

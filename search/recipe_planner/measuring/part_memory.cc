@@ -230,7 +230,7 @@ class PartMemory : private PartOnMesh {
   [[nodiscard]] PartCosts::Weights held(TensorId weight) {
     const auto [needed, alone] = reader_layouts(weight);
     const Layout& home = tables_.layouts()[tables_.plans().home(needed)];
-    PartCosts::Weights held{INT64_MAX, 0, 1, graph_.tensor(weight).type};
+    PartCosts::Weights held{INT64_MAX, 0, 1, shape_of_weight(graph_, weight, graph_.tensor(weight).type)};
     std::map<std::int32_t, std::int64_t> holders;  // by box
     std::int64_t sum = 0;
     for (const LayoutEntry& e : home.entries()) {

@@ -111,8 +111,8 @@ TEST(Runtime, PaysForWhatSeparateKernelsMove) {
   EXPECT_NEAR(more(1, Pass::BackwardWeight), moved(2 + 8), moved(0.001));
   EXPECT_NEAR(more(0, Pass::BackwardWeight), moved(2 + 8) + moved(2),
               moved(0.01));  // the bias's reads once more
-  EXPECT_DOUBLE_EQ((separate.update_time(1'000'000, DataType::Float16, Optimizer::Adam, DeviceId(0)) /
-                    fused.update_time(1'000'000, DataType::Float16, Optimizer::Adam, DeviceId(0))),
+  EXPECT_DOUBLE_EQ((separate.update_time({Optimizer::Adam, DataType::Float16, 1'000'000}, DeviceId(0)) /
+                    fused.update_time({Optimizer::Adam, DataType::Float16, 1'000'000}, DeviceId(0))),
                    1.3);
 }
 

@@ -16,7 +16,7 @@ constexpr OptimizerSettings settings{.learning_rate = 0.1F};
 /// Weights after a few steps along one gradient, and the moments that are left.
 struct Trained {
   std::vector<float> weights{1, -2, 0.5F}, first{0, 0, 0}, second{0, 0, 0};
-  Trained(Optimizer optimizer, std::int64_t steps) {
+  Trained(const Optimizer& optimizer, std::int64_t steps) {
     const std::vector<float> gradient{0.5F, -1, 0};
     for (std::int64_t step = 1; step <= steps; ++step) {
       update(optimizer, settings, weights, gradient, first, second, step);
@@ -38,6 +38,13 @@ TEST(Update, AdamStepsByTheLearningRateWhateverTheGradientsSize) {
   const Trained t(Optimizer::Adam, 3);
   EXPECT_THAT(t.weights, Pointwise(FloatNear(1e-5F), {0.7F, -1.7F, 0.5F}));
   const float left = static_cast<float>(1 - std::pow(0.9, 3));
+  EXPECT_THAT(t.first, Pointwise(FloatNear(1e-6F), {left * 0.5F, -left, 0.0F}));
+}
+
+TEST(Update, LionStepsByTheLearningRateAlongASign) {
+  const Trained t(Optimizer::Lion, 3);
+  EXPECT_THAT(t.weights, Pointwise(FloatNear(1e-6F), {0.7F, -1.7F, 0.5F}));
+  const float left = static_cast<float>(1 - std::pow(0.99, 3));
   EXPECT_THAT(t.first, Pointwise(FloatNear(1e-6F), {left * 0.5F, -left, 0.0F}));
 }
 

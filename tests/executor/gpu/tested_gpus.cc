@@ -14,9 +14,9 @@ namespace {
 // Parts of a GPU with PIPESIM_TEST_MACHINE=cuda, else a simulated machine in host memory.
 class TestedStreams : public TestedDevices {
  public:
-  TestedStreams(const OperatorGraph& graph, gpu::Machine& machine)
+  TestedStreams(const OperatorGraph& graph, gpu::Machine& machine, const Optimizer& optimizer)
       : collectives_(gpu::make_machine_collectives(machine)),
-        backend_(graph, machine, *collectives_, Optimizer::Momentum, {}) {}
+        backend_(graph, machine, *collectives_, optimizer, {}) {}
   [[nodiscard]] Backend& backend() override { return backend_; }
   [[nodiscard]] bool arenas() const override { return true; }
   [[nodiscard]] bool has_all_kernels() const override { return false; }
@@ -39,8 +39,9 @@ gpu::Machine& machine_of_plans(std::size_t num_devices) {
 
 }  // namespace
 
-std::unique_ptr<TestedDevices> make_tested_devices(const OperatorGraph& graph, std::size_t num_devices) {
-  return std::make_unique<TestedStreams>(graph, machine_of_plans(num_devices));
+std::unique_ptr<TestedDevices> make_tested_devices(const OperatorGraph& graph, std::size_t num_devices,
+                                                   const Optimizer& optimizer) {
+  return std::make_unique<TestedStreams>(graph, machine_of_plans(num_devices), optimizer);
 }
 
 }  // namespace pipesim

@@ -135,7 +135,8 @@ class SimulatedPick {
     graph_.emplace(make_zoo_model(c.model + ",batch=" + std::to_string(recipe.data * recipe.microbatch)));
     const RecipeModel model(*graph_);
     const ModelParts parts(base_model_, space.recomputes());
-    options_.optimizer = Optimizer::Adam;
+    options_.optimizer = parse_optimizer(any(std::vector<const char*>{
+        "adam", "adam,moments=bfloat16,main=none", "adam8bit", "adafactor", "lion,main=remainder", "muon"}));
     MeshMeter meter(model, parts, costs_, options_);
     const std::vector<std::int64_t> groups = distinct_groups(recipe.pipeline, topology_);
     const FewestCopies fewest = with_fewest_copies(mesh);

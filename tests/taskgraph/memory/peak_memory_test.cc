@@ -139,7 +139,8 @@ TEST(PeakMemory, OptimizersKeepTheirState) {
     PlanOptions options;
     options.optimizer = optimizer;
     Expansion e(linears_without_bias(), "p100-4x4", {}, options);
-    EXPECT_EQ(e.contents.permanent_memory(e.bound)[0].optimizer_state, Bytes(bytes)) << name_of(optimizer);
+    EXPECT_EQ(e.contents.permanent_memory(e.bound)[0].optimizer_state, Bytes(bytes))
+        << Optimizer(optimizer).str();
   }
 }
 

@@ -127,7 +127,7 @@ TEST_F(PlanJson, RandomPlansRoundTrip) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Rng rng(seed);
     Plan plan{"two", "p100-4x4:1", graph_.fingerprint(), topology_.fingerprint(), {}, "mcmc", seed, {}};
-    plan.options.optimizer = Optimizer::Adam;
+    plan.options.optimizer = parse_optimizer(seed % 2 == 0 ? "adam" : "adam,moments=bfloat16,main=none");
     plan.options.microbatches = static_cast<std::int32_t>(1 + rng.below(4));
     plan.strategy = random_strategy(graph_, rng, 4, 4);
     const std::string json = to_json(plan, graph_, topology_);

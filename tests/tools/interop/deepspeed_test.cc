@@ -102,6 +102,30 @@ TEST(DeepSpeed, WritesAConfigurationAndALaunchLine) {
       << launch;
 }
 
+TEST(DeepSpeed, WritesTypesOfTheState) {
+  FrameworkPlan plan =
+      framework_plan("llama3-8b", parse_recipe("dp8,mbs1,zero2"), make_topology("dgx-h100:1"));
+  plan.optimizer = parse_optimizer("adam,moments=bfloat16,main=bfloat16");
+  const nlohmann::json config = config_in(plan);
+  EXPECT_EQ(config["bf16"], nlohmann::json::parse(R"({"enabled": true, "bf16_master_weights_and_grads": true,
+                                                      "bf16_optimizer_states": true})"));
+  const auto refused = [&](const char* recipe, const char* optimizer) {
+    plan.recipe = parse_recipe(recipe);
+    plan.optimizer = parse_optimizer(optimizer);
+    const Refusals refusals = framework_named("deepspeed").refusals(plan);
+    return refusals.empty() ? "" : refusals.front().part + ": " + refusals.front().reason;
+  };
+  EXPECT_EQ(refused("dp8,mbs1,zero2", "muon"), "");
+  EXPECT_EQ(refused("dp8,mbs1,zero2", "adafactor"), "--optimizer adafactor: it has Adam, SGD, Lion and Muon");
+  EXPECT_EQ(
+      refused("dp8,mbs1,zero2", "adam,main=none"),
+      "--optimizer adam,main=none: state is in float32, or of Adam and bfloat16 weights all in bfloat16 "
+      "(moments=bfloat16,main=bfloat16)");
+  EXPECT_EQ(refused("dp8,mbs1", "adam,moments=bfloat16,main=bfloat16"),
+            "--optimizer adam,moments=bfloat16,main=bfloat16 without zero1: bf16_optimizer_states goes with "
+            "ZeRO stages 1, 2 and 3");
+}
+
 TEST(DeepSpeed, RefusesWhatHasNoKey) {
   const auto refused = [](const std::string& recipe) {
     return refusals_text("deepspeed", "llama3-8b", recipe);

@@ -28,6 +28,18 @@ inline constexpr const char* kSmallDecoders[] = {
     "query_latent=32,key_latent=16,dense_layers=1,router_groups=2,router_top_groups=2,ffn=128,expert_ffn=32,"
     "experts=8,top_k=2,vocab=512"};
 
+/// Optimizers with the states that frameworks keep.
+inline constexpr const char* kOptimizers[] = {"sgd",
+                                              "momentum",
+                                              "adam",
+                                              "lion",
+                                              "muon",
+                                              "adam,moments=bfloat16",
+                                              "adam,moments=bfloat16,main=none",
+                                              "adam,moments=bfloat16,main=bfloat16",
+                                              "adam,moments=float8+float16,main=float16",
+                                              "adam,moments=bfloat16,main=remainder"};
+
 /// A recipe of the model as frameworks see it, with so many microbatches.
 inline FrameworkPlan framework_plan(const std::string& model, const Recipe& recipe, const Topology& topology,
                                     std::int64_t microbatches = 8) {
@@ -94,7 +106,7 @@ void for_random_plans(const Framework& framework, std::uint64_t seeds, Check che
       FrameworkPlan plan = framework_plan(text, recipe, topology);
       constexpr std::array types{DataType::Float32, DataType::Float16, DataType::BFloat16};
       plan.gradient_type = rng.below(2) == 0 ? DataType::Float32 : types[rng.below(types.size())];
-      plan.optimizer = static_cast<Optimizer>(rng.below(3));
+      plan.optimizer = parse_optimizer(kOptimizers[rng.below(std::size(kOptimizers))]);
       const Refusals refusals = framework.refusals(plan);
       if (!refusals.empty()) {
         for (const Refusal& refusal : refusals) EXPECT_FALSE(refusal.part.empty() || refusal.reason.empty());

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -440,6 +441,95 @@ TEST(Megatron, SaysWhatItLeavesOutOrCannotRead) {
           "--recompute-modules: mlp is kept, only core_attn is computed again"}));
 }
 
+std::string optimizer_of(const std::string& arguments, const std::string& told = "") {
+  const FrameworkRun run = run_of_text(
+      "--num-layers 8 --hidden-size 64 --num-attention-heads 4 --seq-length 64 --micro-batch-size 1 "
+      "--vocab-size 512 --overlap-grad-reduce --use-distributed-optimizer " +
+          arguments,
+      8);
+  EXPECT_EQ(fmt::format("{}", fmt::join(run.left_out, "; ")), told) << arguments;
+  return fmt::format("{} {}", run.optimizer.str(), name_of(run.gradient_type));
+}
+
+TEST(Megatron, ReadsTypesOfTheState) {
+  EXPECT_EQ(optimizer_of("--bf16"), "adam float32");
+  EXPECT_EQ(optimizer_of("--bf16 --optimizer lion"), "lion float32");
+  EXPECT_EQ(optimizer_of("--bf16 --optimizer dist_muon --muon-momentum 0.9"), "muon float32");
+  EXPECT_EQ(optimizer_of("--bf16 --optimizer adaptive_muon",
+                         "--optimizer: adaptive_muon is taken as muon, without the scale of each row"),
+            "muon float32");
+  const std::string aware = "--use-precision-aware-optimizer ";
+  EXPECT_EQ(optimizer_of("--bf16 " + aware), "adam,main=remainder float32");
+  EXPECT_EQ(optimizer_of("--bf16 --exp-avg-dtype bf16 --exp-avg-sq-dtype bf16 " + aware),
+            "adam,moments=bfloat16,main=remainder float32");
+  EXPECT_EQ(optimizer_of("--bf16 --exp-avg-dtype fp8 --exp-avg-sq-dtype fp16 --main-params-dtype fp16 "
+                         "--main-grads-dtype bf16 " +
+                         aware),
+            "adam,moments=float8+float16,main=float16 bfloat16");
+  EXPECT_EQ(optimizer_of("--fp16 --accumulate-allreduce-grads-in-fp32 --exp-avg-dtype fp16 " + aware),
+            "adam,moments=float16+float32 float32");
+  // Weights in float8 are found from whole copies, but with delayed scales.
+  EXPECT_EQ(optimizer_of("--bf16 --fp8-format hybrid " + aware), "adam,main=remainder float32");
+  EXPECT_EQ(optimizer_of("--bf16 --fp8-format hybrid --fp8-recipe blockwise " + aware), "adam float32");
+  EXPECT_EQ(optimizer_of("--bf16 --exp-avg-dtype bf16",
+                         "--exp-avg-dtype: the optimizer's state is in float32 without "
+                         "--use-precision-aware-optimizer"),
+            "adam float32");
+  EXPECT_EQ(refusal([&] { optimizer_of("--bf16 --exp-avg-dtype int8 " + aware); }),
+            "run.sh:1: --exp-avg-dtype: found \"int8\", allowed: fp32, fp16, bf16, fp8");
+  EXPECT_EQ(refusal([&] { optimizer_of("--bf16 --main-params-dtype bf16 " + aware); }),
+            "run.sh:1: --main-params-dtype: found \"bf16\", allowed: fp32, fp16");
+}
+
+TEST(Megatron, WritesTypesOfTheState) {
+  const auto plan_with = [](const std::string& recipe, const std::string& optimizer, const char* version) {
+    FrameworkPlan plan = with_version(
+        framework_plan("llama3-8b", parse_recipe(recipe), make_topology("dgx-h100:1")), "megatron", version);
+    plan.optimizer = parse_optimizer(optimizer);
+    return plan;
+  };
+  const auto written = [&](const std::string& optimizer) {
+    std::string text;
+    for (const FrameworkSetting& s :
+         framework_named("megatron").settings(plan_with("tp8,sp,dp1,mbs1,zero1", optimizer, "main"))) {
+      for (const char* part : {"optimizer", "exp-avg", "main-", "momentum"})
+        if (s.name.find(part) != std::string::npos && s.name != "--use-distributed-optimizer")
+          text += s.name + (s.value.empty() ? "" : " ") + s.value + " ";
+    }
+    return text;
+  };
+  EXPECT_EQ(written("adam"), "--optimizer adam ");
+  EXPECT_EQ(written("muon"), "--optimizer muon ");
+  EXPECT_EQ(written("adam,main=remainder"), "--optimizer adam --use-precision-aware-optimizer ");
+  EXPECT_EQ(written("adam,moments=float8+bfloat16,main=float16"),
+            "--optimizer adam --use-precision-aware-optimizer --main-params-dtype fp16 --exp-avg-dtype fp8 "
+            "--exp-avg-sq-dtype bf16 ");
+  const auto refused = [&](const std::string& recipe, const std::string& optimizer,
+                           const char* version = "main") {
+    std::string text;
+    for (const Refusal& r : framework_named("megatron").refusals(plan_with(recipe, optimizer, version)))
+      text += r.part + ": " + r.reason + "\n";
+    return text;
+  };
+  EXPECT_EQ(refused("dp8,mbs1,zero1", "adam8bit"),
+            "--optimizer adam8bit: its optimizers are adam, sgd, lion and muon\n");
+  EXPECT_EQ(refused("dp8,mbs1,zero1", "lion", "0.19"),
+            "--optimizer lion: lion, and muon with --use-distributed-optimizer, came after core 0.19\n");
+  EXPECT_EQ(refused("dp8,mbs1,zero1", "lion,moments=bfloat16"),
+            "--optimizer lion,moments=bfloat16: --use-precision-aware-optimizer, which keeps state in other "
+            "types, is for adam\n");
+  EXPECT_EQ(
+      refused("dp8,mbs1,zero1", "adam,main=none"),
+      "--optimizer adam,main=none: with --use-precision-aware-optimizer main weights are in float16, or "
+      "of bfloat16 ones the remainder\n");
+  EXPECT_EQ(refused("dp8,mbs1,zero1", "adam,moments=bfloat16,main=remainder", "0.12"),
+            "--optimizer adam,moments=bfloat16,main=remainder: moments in bfloat16 came with core 0.13\n");
+  EXPECT_EQ(refused("dp8,mbs1", "adam,main=remainder"),
+            "--optimizer adam,main=remainder without zero1: --use-precision-aware-optimizer needs "
+            "--use-distributed-optimizer, and its FSDP has types of its own\n");
+  EXPECT_EQ(refused("dp8,mbs1,zero3", "muon"), "zero3 with --optimizer muon: its FSDP is for adam and sgd\n");
+}
+
 const std::string kUsualArguments =
     "--num-layers 8 --hidden-size 64 --num-attention-heads 4 --seq-length 64 --micro-batch-size 1 "
     "--vocab-size 512 --overlap-grad-reduce ";
@@ -545,6 +635,12 @@ TEST(Megatron, TakesFromDeepSpeedsConfigurationWhatArgumentsDoNotSay) {
   EXPECT_EQ(run.left_out, (std::vector<std::string>{
                               "ds.json: gradient_cliping: no version of DeepSpeed has it, so it is left out "
                               "(did you mean \"gradient_clipping\"?)"}));
+  const std::string narrow =
+      R"({"train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 2}, "optimizer": {"type": "Lion"},
+          "bf16": {"enabled": true, "bf16_master_weights_and_grads": true, "bf16_optimizer_states": true}})";
+  EXPECT_EQ(run_with(narrow, "").optimizer.str(), "lion,moments=bfloat16,main=bfloat16");
+  EXPECT_EQ(run_with(narrow, "--optimizer adam").optimizer.str(), "adam,moments=bfloat16,main=bfloat16");
+  EXPECT_TRUE(run_with(narrow, "").left_out.empty());
   EXPECT_EQ(run_with(json, "--micro-batch-size 1 --global-batch-size 8 --zero-stage 1 --optimizer adam")
                 .left_out[1],
             "--deepspeed-config: train_micro_batch_size_per_gpu is 2, and 1 is taken of the arguments");

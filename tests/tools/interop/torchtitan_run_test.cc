@@ -11,6 +11,7 @@
 #include "tests/tools/interop/framework_case.h"
 #include "tools/interop/frameworks.h"
 #include "tools/interop/torchtitan/torchtitan.h"
+#include "tools/interop/torchtitan/torchtitan_fields.h"
 #include "tools/interop/torchtitan/torchtitan_files.h"
 #include "tools/interop/torchtitan/torchtitan_model.h"
 #include "tools/interop/torchtitan/torchtitan_run.h"
@@ -65,7 +66,7 @@ Recipe as_written(const FrameworkPlan& plan) {
   Recipe recipe = plan.recipe;
   StateSharding& s = recipe.state_sharding;
   if (plan.copies() == 1 || s.group == 1) s = StateSharding();
-  if (s.any()) s.wide_weights = true;
+  if (s.any()) s.wide_weights = !is_all_bfloat16(plan);
   s.wide_gathers = false;
   if (recipe.tensor == 1) recipe.sequence_parallel = false;
   return recipe;
@@ -190,14 +191,32 @@ TEST(TorchtitanRun, TellsWhatIsTakenOtherwise) {
       testing::ElementsAre(
           "training.seqlen: no version of torchtitan has it, so it is left out (did you mean "
           "\"training.seq_len\"?)",
-          "optimizer.implementation: the update is fused",
           "parallelism.pipeline_parallel_schedule: InterleavedZeroBubble is taken as Interleaved1F1B: "
           "backward is one step",
           "parallelism.pipeline_parallel_schedule: stages of 8, 9, 8, 7 layers are taken as 8, 8, 8, 8",
           "activation_checkpoint.mode: selective, the default: nothing is computed again",
+          "optimizer.implementation: the update is fused",
           "compile.enable: kernels are fused as the compiler does it"));
   EXPECT_THAT(run.model, HasSubstr("products=float8"));
   EXPECT_EQ(run.recipe.schedule_name(), "interleaved");
+}
+
+TEST(TorchtitanRun, ReadsTypesOfTheState) {
+  const auto run_with = [](const std::string& training, const std::string& optimizer) {
+    return run_of_toml(
+        fmt::format("[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\nlocal_batch_size = 1\n"
+                    "seq_len = 8192\n{}[activation_checkpoint]\nmode = \"full\"\n[compile]\nenable = true\n"
+                    "[optimizer]\n{}",
+                    training, optimizer));
+  };
+  const FrameworkRun narrow = run_with("", "implementation = \"fused_opt_states_bf16\"\n");
+  EXPECT_EQ(narrow.optimizer.str(), "adam,moments=bfloat16");
+  EXPECT_EQ(narrow.recipe.state_sharding.str(), "zero3,weights=float32");
+  EXPECT_THAT(narrow.left_out, testing::IsEmpty());
+  const FrameworkRun whole = run_with("dtype = \"bfloat16\"\n", "");
+  EXPECT_EQ(whole.optimizer.str(), "adam,moments=bfloat16,main=none");
+  EXPECT_EQ(whole.recipe.state_sharding.str(), "zero3");
+  EXPECT_THAT(whole.left_out, testing::IsEmpty());
 }
 
 TEST(TorchtitanRun, RefusesWithTheKeyAndItsLine) {

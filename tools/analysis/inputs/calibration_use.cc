@@ -87,21 +87,22 @@ class UseCounter {
   // One update for each device that has a part of a weight that an operator owns, as expansion makes them.
   void add_updates() {
     const OperatorGraph& graph = contents_.graph();
-    std::map<std::pair<OperatorId, DeviceId>, std::pair<std::int64_t, DataType>> elements;
+    const Optimizer& optimizer = contents_.options().optimizer;
+    std::map<std::pair<OperatorId, DeviceId>, UpdatedWeights> updates;
     for (const Wiring& wiring : expanded_.wirings()) {
       if (wiring.kind != TaskKind::GradientSync || wiring.microbatch > 0) continue;
       const OperatorId owner = graph.consumers(wiring.tensor).front().op;
       const Layout& state = contents_.layouts()[contents_.state_of(wiring.tensor, strategy_)];
       const DataType kept = contents_.options().state_sharding.kept_type(graph.tensor(wiring.tensor).type);
+      const WeightShape shape = shape_of_weight(graph, wiring.tensor, kept);
       for (const LayoutEntry& e : state.entries()) {
-        auto& [sum, type] = elements.try_emplace({owner, e.device}, 0, kept).first->second;
-        sum += state.box(e).elements();
+        const std::pair where(owner, e.device);
+        updates.try_emplace(where, optimizer, kept).first->second.add(state.box(e).elements(), shape);
       }
     }
-    const Optimizer optimizer = contents_.options().optimizer;
-    for (const auto& [where, work] : elements) {
-      const Estimate e = costs_.update_estimate(work.first, work.second, optimizer, where.second);
-      add(update_key(optimizer, work.first, work.second, place(where.second),
+    for (const auto& [where, updated] : updates) {
+      const Estimate e = costs_.update_estimate(updated, where.second);
+      add(update_key(optimizer, updated.elements, updated.type, place(where.second),
                      costs_.busy_neighbours(where.second))
               .str(),
           e.source, e.time.value);

@@ -422,14 +422,16 @@ void require_imbalance(const OperatorGraph& graph, const Imbalance& imbalance) {
 std::optional<MissingRoom> missing_room(const OperatorGraph& graph, const Topology& topology,
                                         const PlanOptions& options) {
   Bytes needed;
-  for (const Tensor& t : graph.tensors()) {
+  for (std::size_t i = 0; i < graph.tensors().size(); ++i) {
+    const Tensor& t = graph.tensors()[i];
     if (t.kind != TensorKind::Weight) continue;
     if (t.frozen) {
       needed += t.bytes();
       continue;
     }
-    const WeightMemory m = CostModel::weight_memory(t.elements(), options.state_sharding.kept_type(t.type),
-                                                    options.gradient_type, options.optimizer);
+    const WeightShape shape = shape_of_weight(graph, TensorId(i), options.state_sharding.kept_type(t.type));
+    const WeightMemory m =
+        CostModel::weight_memory(t.elements(), shape, options.gradient_type, options.optimizer);
     needed += m.weights + m.gradients + m.optimizer_state;
   }
   const Bytes available = topology.usable_memory();
@@ -439,7 +441,7 @@ std::optional<MissingRoom> missing_room(const OperatorGraph& graph, const Topolo
       static_cast<std::int64_t>(enough),
       fmt::format(
           "weights, gradients and {} state need {}, all {} devices together have {}{}; {} are missing",
-          name_of(options.optimizer), pretty(needed), topology.num_devices(), pretty(available),
+          options.optimizer.str(), pretty(needed), topology.num_devices(), pretty(available),
           topology.memory_margin().is_none() ? "" : " beside the margin", pretty(needed - available))};
 }
 

@@ -79,6 +79,31 @@ std::string part_of_recipe(const std::string& option, const std::string& value) 
   return fmt::format("{}={}", option == "gathered-inputs" ? "gathered" : option, value);
 }
 
+Option optimizer_option() {
+  Option option{
+      .name = "optimizer",
+      .argument = "NAME",
+      .default_value = "momentum",
+      .help = "the optimizer: its state in memory and its update",
+      .details =
+          "Parts may follow, separated by commas. moments=TYPE: moments are in bfloat16, float16 or float8 "
+          "instead of float32; adam takes two, as in moments=float8+float16. main=WHAT: what is kept beside "
+          "weights of 16 bits, instead of a float32 copy: a copy in bfloat16 or float16; remainder, the 16 "
+          "bits of a float32 that a bfloat16 weight lacks; none, so that the weights themselves are "
+          "changed."};
+  for (const OptimizerKind& kind : optimizer_kinds())
+    option.choices.push_back({std::string(kind.name), std::string(kind.summary)});
+  return option;
+}
+
+Optimizer optimizer_of(const Arguments& arguments) {
+  try {
+    return parse_optimizer(arguments.text("optimizer"));
+  } catch (const InputError& error) {
+    throw UsageError(fmt::format("--optimizer: {}", error.what()));
+  }
+}
+
 }  // namespace
 
 std::vector<Option> policy_options() {
@@ -138,11 +163,7 @@ Recipe recipe_of(const Arguments& a, const std::string& text) {
 }
 
 std::vector<Option> weight_options() {
-  return {{.name = "optimizer",
-           .argument = "NAME",
-           .default_value = "momentum",
-           .help = "the optimizer: its state in memory and its update",
-           .choices = choices_of({"sgd", "momentum", "adam"})},
+  return {optimizer_option(),
           {.name = "gradient-type",
            .argument = "TYPE",
            .default_value = "float32",
@@ -218,7 +239,7 @@ Recompute recompute_of(const Arguments& arguments) { return parse_recompute(argu
 
 PlanOptions plan_options_of(const Arguments& arguments, const ModelRun& run) {
   PlanOptions options;
-  options.optimizer = parse_optimizer(arguments.choice("optimizer", {"sgd", "momentum", "adam"}));
+  options.optimizer = optimizer_of(arguments);
   if (arguments.has("recipe") && !arguments.given("optimizer")) options.optimizer = Optimizer::Adam;
   options.gradient_type =
       parse_data_type(arguments.choice("gradient-type", {"float32", "float16", "bfloat16", "float64"}));

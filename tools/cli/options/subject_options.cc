@@ -79,7 +79,7 @@ std::vector<Option> subject_options(const std::string& verb) {
   for (Option& o : policy_options()) options.push_back(std::move(o));
   options.push_back(imbalance_option());
   for (Option& o : weight_options()) {
-    o.details = "For a baseline; a plan file has its own.";
+    o.details += (o.details.empty() ? "" : " ") + std::string("For a baseline; a plan file has its own.");
     options.push_back(std::move(o));
   }
   options.push_back(memory_margin_option());

@@ -158,6 +158,11 @@ void refuse_deepspeed_splits(const FrameworkPlan& plan, RuleCheck& check) {
     });
 }
 
+// Whether main weights and moments are in bfloat16, as with bf16_optimizer_states.
+bool keeps_narrow_state(const Optimizer& optimizer) {
+  return optimizer == Optimizer(optimizer.kind, DataType::BFloat16, Optimizer::Main::BFloat16);
+}
+
 void refuse_deepspeed_sharding(const FrameworkPlan& plan, RuleCheck& check) {
   const Recipe& r = plan.recipe;
   const StateSharding& s = r.state_sharding;
@@ -174,6 +179,12 @@ void refuse_deepspeed_sharding(const FrameworkPlan& plan, RuleCheck& check) {
     check.refuse([&] {
       return Refusal{"weights=float32", "weights are kept in the model's type, with a float32 copy",
                      reset(&StateSharding::wide_weights)};
+    });
+  if (keeps_narrow_state(plan.optimizer) && !s.any())
+    check.refuse([&] {
+      return Refusal{fmt::format("--optimizer {} without zero1", plan.optimizer.str()),
+                     "bf16_optimizer_states goes with ZeRO stages 1, 2 and 3",
+                     [](FrameworkPlan& p) { p.optimizer = Optimizer(p.optimizer.kind); }};
     });
   if (s.wide_gathers && narrow)
     check.refuse([&] {
@@ -209,9 +220,12 @@ const char* type_name(DataType type) {
 }
 
 DeepspeedJson optimizer_of(const FrameworkPlan& plan) {
-  if (plan.optimizer == Optimizer::Adam) return {{"type", "Adam"}, {"params", {{"lr", 1e-4}}}};
-  return {{"type", "SGD"},
-          {"params", {{"lr", 1e-4}, {"momentum", plan.optimizer == Optimizer::Momentum ? 0.9 : 0.0}}}};
+  const Optimizer::Kind kind = plan.optimizer.kind;
+  if (kind == Optimizer::Sgd || kind == Optimizer::Momentum)
+    return {{"type", "SGD"},
+            {"params", {{"lr", 1e-4}, {"momentum", kind == Optimizer::Momentum ? 0.9 : 0.0}}}};
+  const char* const type = kind == Optimizer::Lion ? "Lion" : kind == Optimizer::Muon ? "Muon" : "Adam";
+  return {{"type", type}, {"params", {{"lr", 1e-4}}}};
 }
 
 DeepspeedJson deepspeed_config(const FrameworkPlan& plan) {
@@ -223,6 +237,10 @@ DeepspeedJson deepspeed_config(const FrameworkPlan& plan) {
                      {"zero_optimization", {{"stage", static_cast<int>(r.state_sharding.kind)}}}};
   if (r.state_sharding.any()) json["zero_optimization"]["overlap_comm"] = true;
   if (plan.sizes.type == DataType::BFloat16) json["bf16"] = {{"enabled", true}};
+  if (keeps_narrow_state(plan.optimizer)) {
+    json["bf16"]["bf16_master_weights_and_grads"] = true;
+    json["bf16"]["bf16_optimizer_states"] = true;
+  }
   if (plan.sizes.type == DataType::Float16) json["fp16"] = {{"enabled", true}};
   json["data_types"] = {{"grad_accum_dtype", type_name(plan.gradient_type)}};
   json["communication_data_type"] = type_name(plan.gradient_type);
@@ -285,7 +303,23 @@ void check_deepspeed_recipe(const FrameworkPlan& plan, RuleCheck& check) {
                      refuse_deepspeed_splits, refuse_deepspeed_sharding});
 }
 
-void check_deepspeed_model(const FrameworkPlan& /*plan*/, RuleCheck& /*check*/) {}
+void check_deepspeed_model(const FrameworkPlan& plan, RuleCheck& check) {
+  const Optimizer& o = plan.optimizer;
+  if (o.kind == Optimizer::Adam8bit || o.kind == Optimizer::Adafactor)
+    check.refuse([&] {
+      return Refusal{fmt::format("--optimizer {}", o.str()), "it has Adam, SGD, Lion and Muon",
+                     [](FrameworkPlan& p) { p.optimizer = Optimizer::Adam; }};
+    });
+  const bool narrow =
+      o.kind == Optimizer::Adam && keeps_narrow_state(o) && plan.sizes.type == DataType::BFloat16;
+  if (o != Optimizer(o.kind) && !narrow)
+    check.refuse([&] {
+      return Refusal{fmt::format("--optimizer {}", o.str()),
+                     "state is in float32, or of Adam and bfloat16 weights all in bfloat16 "
+                     "(moments=bfloat16,main=bfloat16)",
+                     [](FrameworkPlan& p) { p.optimizer = Optimizer(p.optimizer.kind); }};
+    });
+}
 
 std::vector<FrameworkSetting> deepspeed_settings(const FrameworkPlan& plan) {
   std::vector<FrameworkSetting> settings;

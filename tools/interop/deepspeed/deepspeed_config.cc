@@ -23,7 +23,8 @@ constexpr KnownSettings kDeepspeedKeys[] = {
     {Effect::Used,
      "train_batch_size train_micro_batch_size_per_gpu gradient_accumulation_steps zero_optimization.stage "
      "zero_optimization.mics_shard_size communication_data_type bf16.enabled bfloat16.enabled fp16.enabled "
-     "data_types.grad_accum_dtype "
+     "data_types.grad_accum_dtype fp16.fp16_master_weights_and_grads bf16.bf16_master_weights_and_grads "
+     "bf16.bf16_optimizer_states "
      "optimizer.type optimizer.params.momentum tensor_parallel.autotp_size sequence_parallel_size "
      "pipeline.stages pipeline.activation_checkpoint_interval expert_parallel.enabled "
      "expert_parallel.autoep_size"},
@@ -31,9 +32,7 @@ constexpr KnownSettings kDeepspeedKeys[] = {
      "optimizer.params.* optimizer.legacy_fusion scheduler.* gradient_clipping prescale_gradients "
      "gradient_predivide_factor steps_per_print wall_clock_breakdown dump_state memory_breakdown seed "
      "fp16.auto_cast fp16.loss_scale fp16.loss_scale_window fp16.initial_scale_power fp16.hysteresis "
-     "fp16.consecutive_hysteresis fp16.min_loss_scale fp16.fp16_master_weights_and_grads "
-     "bf16.check_grad_overflow "
-     "bf16.bf16_master_weights_and_grads bf16.bf16_optimizer_states bf16.immediate_grad_update "
+     "fp16.consecutive_hysteresis fp16.min_loss_scale bf16.check_grad_overflow bf16.immediate_grad_update "
      "flops_profiler.* tensorboard.* wandb.* csv_monitor.* comet.* monitor_config.* comms_logger.* "
      "checkpoint.* "
      "autotuning.* aio.* zero_allow_untested_optimizer zero_force_ds_cpu_optimizer dataloader_drop_last "
@@ -140,6 +139,14 @@ std::optional<DataType> type_named(const std::string& name) {
   return std::nullopt;
 }
 
+// deepspeed/runtime/zero/stage_1_and_2.py and base_optimizer.py: main weights are a copy of the weights' part
+// in any type.
+void read_types_of_state(const Settings& settings, DeepspeedConfig& config) {
+  if (settings.is_on("fp16.fp16_master_weights_and_grads")) config.narrow_main = Optimizer::Main::Float16;
+  if (settings.is_on("bf16.bf16_master_weights_and_grads")) config.narrow_main = Optimizer::Main::BFloat16;
+  if (settings.is_on("bf16.bf16_optimizer_states")) config.narrow_moments = DataType::BFloat16;
+}
+
 void read_optimizer(const Settings& settings, DeepspeedConfig& config) {
   const std::string written = settings.text("optimizer.type").value_or("");
   if (written.empty()) return;
@@ -154,8 +161,7 @@ void read_optimizer(const Settings& settings, DeepspeedConfig& config) {
     config.optimizer =
         settings.real("optimizer.params.momentum").value_or(0) > 0 ? Optimizer::Momentum : Optimizer::Sgd;
   } else if (has("muon") || has("lion")) {
-    config.optimizer = Optimizer::Momentum;
-    tell("is taken as sgd with momentum: its own products are missing");
+    config.optimizer = has("muon") ? Optimizer::Muon : Optimizer::Lion;
   } else {
     config.optimizer = Optimizer::Adam;
     if (name != "adam" && name != "adamw" && name != "fusedadam") tell("is taken as Adam");
@@ -212,6 +218,7 @@ std::optional<DeepspeedConfig> read_deepspeed_config(std::string_view text, cons
                               ": communication_data_type: gradients travel in the type in which they are "
                               "summed up");
   read_optimizer(settings, config);
+  read_types_of_state(settings, config);
   return config;
 }
 

@@ -17,10 +17,12 @@ struct DeepspeedConfig {
   std::optional<std::int64_t> zero_stage, shard_group;
   std::optional<std::int64_t> tensor, sequence, pipeline, expert;  ///< degrees
   std::optional<DataType> type, gradient_type;
-  std::optional<Optimizer> optimizer;
-  std::int64_t checkpoint_interval = 0;  ///< layers of a pipeline that run again together; 0: none
-  bool tunes_recomputation = false;      ///< that the program asks for, or not
-  std::vector<std::string> left_out;     ///< "ds_config.json: zero_optimization.…: what is taken otherwise"
+  std::optional<Optimizer> optimizer;          ///< its kind
+  std::optional<Optimizer::Main> narrow_main;  ///< of 16-bit weights, where it is not float32
+  std::optional<DataType> narrow_moments;      ///< where they are not in float32
+  std::int64_t checkpoint_interval = 0;        ///< layers of a pipeline that run again together; 0: none
+  bool tunes_recomputation = false;            ///< that the program asks for, or not
+  std::vector<std::string> left_out;  ///< "ds_config.json: zero_optimization.…: what is taken otherwise"
 };
 
 /// Nothing where the text is no JSON object, as a script may write one with variables. `name`: of the file,

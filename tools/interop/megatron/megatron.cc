@@ -10,6 +10,7 @@
 #include "tools/interop/megatron/megatron_arguments.h"
 #include "tools/interop/megatron/megatron_files.h"
 #include "tools/interop/megatron/megatron_model.h"
+#include "tools/interop/megatron/megatron_optimizer.h"
 
 // The arguments are those of megatron/training/arguments.py, of which
 // tests/tools/interop/documented/megatron.txt lists names and values, by version.
@@ -205,6 +206,10 @@ void refuse_megatron_model(const FrameworkPlan& plan, RuleCheck& check) {
     });
 }
 
+void refuse_megatron_types(const FrameworkPlan& plan, RuleCheck& check) {
+  check.check(plan, {refuse_megatron_model, refuse_megatron_optimizer});
+}
+
 void refuse_megatron_stages(const FrameworkPlan& plan, RuleCheck& check) {
   if (plan.recipe.pipeline == 1 || megatron_version(plan).number >= kMegatronLayout ||
       layers_of_megatron_ranks(plan))
@@ -223,7 +228,7 @@ void check_megatron_recipe(const FrameworkPlan& plan, RuleCheck& check) {
   check.check(plan, {refuse_megatron_schedule, refuse_megatron_order, refuse_megatron_context,
                      refuse_megatron_sharding, refuse_megatron_overlap, refuse_megatron_messages,
                      refuse_megatron_experts, refuse_megatron_recompute, refuse_megatron_groups,
-                     refuse_megatron_stages});
+                     refuse_megatron_stages, refuse_megatron_state});
 }
 
 std::vector<FrameworkSetting> megatron_settings(const FrameworkPlan& plan) {
@@ -250,7 +255,7 @@ Framework megatron_framework() {
       .name = "megatron",
       .title = "Megatron-LM",
       .check_recipe = check_megatron_recipe,
-      .check_model = refuse_megatron_model,
+      .check_model = refuse_megatron_types,
       .check_export = refuse_megatron_definition,
       .files = megatron_files,
       .settings = megatron_settings,

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "tools/interop/megatron/megatron_model.h"
+#include "tools/interop/megatron/megatron_optimizer.h"
 
 // The arguments are those of megatron/training/arguments.py, of which
 // tests/tools/interop/documented/megatron.txt lists names and values, by version.
@@ -71,9 +72,7 @@ void write_megatron_parallelism(const FrameworkPlan& plan, MegatronWriter& w) {
 void write_megatron_optimizer(const FrameworkPlan& plan, MegatronWriter& w) {
   const Recipe& r = plan.recipe;
   const StateSharding& s = r.state_sharding;
-  w.add("--optimizer", plan.optimizer == Optimizer::Adam ? "adam" : "sgd");
-  if (plan.optimizer == Optimizer::Sgd) w.add("--sgd-momentum", 0);
-  if (plan.optimizer == Optimizer::Momentum) w.add("--sgd-momentum", 0.9);
+  write_megatron_state(plan, w);
   if (plan.sizes.type == DataType::BFloat16 && plan.gradient_type == DataType::BFloat16)
     w.flag("--grad-reduce-in-bf16");
   if (plan.sizes.type != DataType::Float32 && plan.gradient_type == DataType::Float32)

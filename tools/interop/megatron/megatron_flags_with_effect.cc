@@ -13,11 +13,14 @@ constexpr std::array kRowsWithEffect = std::to_array<FlagRow>({
      "--decoder-first-pipeline-num-layers --decoder-last-pipeline-num-layers --decoder-num-layers "
      "--decoder-seq-length --deepspeed --deepspeed-config --disable-bias-linear --ds-sequence-parallel-size "
      "--embed-layernorm --enable-expert-tensor-parallelism --encoder-num-layers --encoder-seq-length "
-     "--expert-interval --expert-model-parallel-size --expert-tensor-parallel-size --ffn-hidden-size --fp16 "
-     "--fp8-format --gas --gated-linear-unit --global-batch-size --glu-activation --grad-reduce-in-bf16 "
+     "--exp-avg-dtype --exp-avg-sq-dtype --expert-interval --expert-model-parallel-size "
+     "--expert-tensor-parallel-size --ffn-hidden-size --fp16 "
+     "--fp8-format --fp8-recipe --gas --gated-linear-unit --global-batch-size --glu-activation "
+     "--grad-reduce-in-bf16 "
      "--group-query-attention --hidden-dropout --hidden-size --hierarchical-context-parallel-sizes "
      "--kv-channels "
-     "--kv-lora-rank --make-vocab-size-divisible-by --max-position-embeddings --micro-batch-size "
+     "--kv-lora-rank --main-grads-dtype --main-params-dtype --make-vocab-size-divisible-by "
+     "--max-position-embeddings --micro-batch-size "
      "--microbatch-group-size-per-virtual-pipeline-stage "
      "--moe-expert-capacity-factor --moe-ffn-hidden-size --moe-layer-freq --moe-router-topk "
      "--moe-shared-expert-gate --moe-shared-expert-intermediate-size --moe-token-dispatcher-type "
@@ -35,7 +38,8 @@ constexpr std::array kRowsWithEffect = std::to_array<FlagRow>({
      "--tp-comm-overlap "
      "--transformer-impl --untie-embeddings-and-output-weights --use-distributed-optimizer --use-flash-attn "
      "--use-flash-attn-builder --use-flash-attn-triton --use-flash-attn-v1 --use-flash-attn-v2 "
-     "--use-megatron-fsdp --use-rotary-position-embeddings --use-torch-fsdp2 --use-tp-pp-dp-mapping "
+     "--use-megatron-fsdp --use-precision-aware-optimizer --use-rotary-position-embeddings --use-torch-fsdp2 "
+     "--use-tp-pp-dp-mapping "
      "--v-head-dim "
      "--vocab-file --vocab-size --zero-stage ",
      FlagEffect::Used, "", ""},
@@ -51,10 +55,8 @@ constexpr std::array kRowsWithEffect = std::to_array<FlagRow>({
     {"--moe-shared-expert-overlap", FlagEffect::NotModelled, "shared experts are computed in turn", ""},
     {"--cross-entropy-fusion-impl --cross-entropy-loss-fusion", FlagEffect::NotModelled,
      "the loss is a kernel of its own", ""},
-    {"--use-bnb-optimizer --use-precision-aware-optimizer", FlagEffect::NotModelled,
-     "the optimizer's state is in float32", ""},
-    {"--exp-avg-dtype --exp-avg-sq-dtype --main-grads-dtype --main-params-dtype "
-     "--megatron-fsdp-grad-comm-dtype "
+    {"--use-bnb-optimizer", FlagEffect::NotModelled, "the optimizer's state is in float32", ""},
+    {"--megatron-fsdp-grad-comm-dtype "
      "--megatron-fsdp-main-grads-dtype --megatron-fsdp-main-params-dtype",
      FlagEffect::NotModelled, "the optimizer's state is in float32", "fp32 float32"},
     {"--activation-offload-fraction --checkpoint-in-cpu --delay-offload-until-cuda-graph "

@@ -250,7 +250,7 @@ constexpr std::array kRowsWithoutEffect = std::to_array<FlagRow>({
      "--export-qk-l2-norm --export-te-mcore-model --fake-process-group --filter-warnings "
      "--finalize-model-grads-func --finetune --flash-attention-version --force-ds-sequence-parallel "
      "--fp4-recipe "
-     "--fp8-amax-compute-algo --fp8-amax-history-len --fp8-interval --fp8-margin --fp8-recipe --fp8-wgrad "
+     "--fp8-amax-compute-algo --fp8-amax-history-len --fp8-interval --fp8-margin --fp8-wgrad "
      "--fsdp-all-gather-in-start-param-sync --fsdp-manual-registration --full-validation "
      "--gdp-cutedsl-kernel "
      "--gdp-num-chunk-states-to-recompute --gdp-num-householder --glu-linear-offset "

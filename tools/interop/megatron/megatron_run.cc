@@ -17,6 +17,7 @@
 #include "tools/interop/framework/stage_layers.h"
 #include "tools/interop/megatron/megatron_flags.h"
 #include "tools/interop/megatron/megatron_layout.h"
+#include "tools/interop/megatron/megatron_optimizer.h"
 #include "tools/interop/megatron/megatron_sizes.h"
 #include "tools/interop/shell/launch_devices.h"
 
@@ -457,26 +458,17 @@ class RunReader {
   }
 
   void read_optimizer() {
-    const std::string name = file_.text("--optimizer").value_or("adam");
-    if (!given("--optimizer") && deepspeed_.optimizer) {
-      run_.optimizer = *deepspeed_.optimizer;
-      return read_gradient_type();
-    }
-    constexpr double kUsualMomentum = 0.9;
-    if (name == "sgd") {
-      const bool momentum = file_.rate("--sgd-momentum").value_or(kUsualMomentum) > 0;
-      run_.optimizer = momentum ? Optimizer::Momentum : Optimizer::Sgd;
-    } else if (name.ends_with("muon") || name == "lion") {
-      run_.optimizer = Optimizer::Momentum;
-      leave_out("--optimizer", name + " is taken as sgd with momentum: its own products are missing");
-    } else if (name != "adam") {
-      file_.fail("--optimizer", fmt::format("found \"{}\", allowed: adam, sgd, muon, lion", name));
-    }
+    run_.optimizer = read_megatron_optimizer(file_, sizes_, run_.left_out);
+    if (!given("--optimizer") && deepspeed_.optimizer) run_.optimizer.kind = deepspeed_.optimizer->kind;
+    if (sizes_.type != DataType::Float32 && deepspeed_.narrow_main)
+      run_.optimizer.main = *deepspeed_.narrow_main;
+    if (deepspeed_.narrow_moments) run_.optimizer.first = run_.optimizer.second = *deepspeed_.narrow_moments;
     read_gradient_type();
   }
 
   void read_gradient_type() {
-    if (sizes_.type == DataType::BFloat16 && given("--grad-reduce-in-bf16"))
+    if (sizes_.type == DataType::BFloat16 &&
+        (given("--grad-reduce-in-bf16") || keeps_megatron_gradients_narrow(file_)))
       run_.gradient_type = DataType::BFloat16;
     if (sizes_.type == DataType::Float16 && !given("--accumulate-allreduce-grads-in-fp32"))
       run_.gradient_type = DataType::Float16;

@@ -35,6 +35,7 @@ constexpr std::array kBridgeNames = std::to_array<BridgeName>({
     {"model.seq_len_interpolation_factor", "--rotary-seq-len-interpolation-factor"},
     {"model.fp8", "--fp8-format"},
     {"mixed_precision.fp8", "--fp8-format"},
+    {"mixed_precision.fp8_recipe", "--fp8-recipe"},
     {"mixed_precision.bf16", "--bf16", "true"},
     {"mixed_precision.fp16", "--fp16", "true"},
     {"mixed_precision.grad_reduce_in_fp32", "--grad-reduce-in-bf16", "false"},
@@ -162,7 +163,6 @@ constexpr std::array kWithoutEffect = std::to_array<std::string_view>({
     "mixed_precision.pipeline_dtype",
     "mixed_precision.autocast_dtype",
     "mixed_precision.autocast_enabled",
-    "mixed_precision.fp8_recipe",
     "mixed_precision.fp8_margin",
     "mixed_precision.fp8_amax_history_len",
     "mixed_precision.fp8_amax_compute_algo",
@@ -270,6 +270,7 @@ class BridgeArguments {
     return text == "torch.float32"    ? "fp32"
            : text == "torch.bfloat16" ? "bf16"
            : text == "torch.float16"  ? "fp16"
+           : text == "torch.uint8"    ? "fp8"
                                       : text;
   }
   // "[0,1,1]".

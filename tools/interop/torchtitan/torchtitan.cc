@@ -23,6 +23,20 @@ namespace {
 
 constexpr std::string_view kTorchtitanTitle = "torchtitan";
 
+void refuse_torchtitan_optimizer(const FrameworkPlan& plan, RuleCheck& check) {
+  const Optimizer& o = plan.optimizer;
+  const bool narrow = o == Optimizer(Optimizer::Adam, DataType::BFloat16);
+  if (o == Optimizer::Adam || is_all_bfloat16(plan) || (narrow && !takes_toml(plan))) return;
+  check.refuse([&] {
+    return Refusal{fmt::format("--optimizer {}", o.str()),
+                   o.kind != Optimizer::Adam ? "its optimizers are Adam and AdamW"
+                   : narrow                  ? "optimizer.implementation fused_opt_states_bf16 came after 0.2"
+                            : "state is in float32; or moments are in bfloat16; or, with training.dtype "
+                              "bfloat16, moments, and weights without a copy",
+                   [](FrameworkPlan& p) { p.optimizer = Optimizer::Adam; }};
+  });
+}
+
 void refuse_torchtitan_model(const FrameworkPlan& plan, RuleCheck& check) {
   if (plan.sizes.type == DataType::Float16)
     check.refuse([&] {
@@ -34,12 +48,7 @@ void refuse_torchtitan_model(const FrameworkPlan& plan, RuleCheck& check) {
                      "training.mixed_precision_reduce is float32",
                      [](FrameworkPlan& p) { p.gradient_type = DataType::Float32; }};
     });
-  if (plan.optimizer != Optimizer::Adam)
-    check.refuse([&] {
-      return Refusal{fmt::format("--optimizer {}", name_of(plan.optimizer)),
-                     "its optimizers are Adam and AdamW",
-                     [](FrameworkPlan& p) { p.optimizer = Optimizer::Adam; }};
-    });
+  refuse_torchtitan_optimizer(plan, check);
 }
 
 void refuse_torchtitan_schedule(const FrameworkPlan& plan, RuleCheck& check) {
@@ -113,8 +122,9 @@ void refuse_torchtitan_sharding(const FrameworkPlan& plan, RuleCheck& check) {
   const StateSharding& s = r.state_sharding;
   using Kind = StateSharding::Kind;
   const bool narrow = plan.sizes.type != DataType::Float32;
+  const bool whole = is_all_bfloat16(plan);
   if (plan.copies() == 1) {
-    if (narrow && (r.tensor > 1 || r.pipeline > 1))
+    if (narrow && !whole && (r.tensor > 1 || r.pipeline > 1))
       check.refuse([&] {
         return Refusal{"dp1",
                        "16-bit compute with tp or pp comes with FSDP, which needs two copies of a weight",
@@ -136,7 +146,12 @@ void refuse_torchtitan_sharding(const FrameworkPlan& plan, RuleCheck& check) {
                      "its data parallelism divides weights as FSDP2 does, or nothing",
                      amend_recipe(shard_weights)};
     });
-  if (s.kind == Kind::Weights && narrow && !s.wide_weights)
+  if (s.wide_weights && whole)
+    check.refuse([&] {
+      return Refusal{"weights=float32", "with training.dtype bfloat16 weights are kept in bfloat16",
+                     amend_recipe([](Recipe& recipe) { recipe.state_sharding.wide_weights = false; })};
+    });
+  if (s.kind == Kind::Weights && narrow && !s.wide_weights && !whole)
     check.refuse([&] {
       return Refusal{"zero3 without weights=float32",
                      "FSDP2 keeps float32 weights and gathers them in training.mixed_precision_param",

@@ -80,6 +80,7 @@ void write_torchtitan_batch(const FrameworkPlan& plan, FieldWriter& w) {
     // tokens.
     w.truth("training.disable_cuda_graphs", r.pipeline > 1 || r.expert > 1);
   }
+  if (is_all_bfloat16(plan)) w.word("training.dtype", "bfloat16");
   w.word("training.mixed_precision_param", name_of(plan.sizes.type));
   w.word("training.mixed_precision_reduce", "float32");
 }
@@ -95,10 +96,17 @@ void write_torchtitan_compile(const FrameworkPlan& plan, FieldWriter& w) {
 
 }  // namespace
 
+bool is_all_bfloat16(const FrameworkPlan& plan) {
+  return plan.sizes.type == DataType::BFloat16 &&
+         plan.optimizer == Optimizer(Optimizer::Adam, DataType::BFloat16, Optimizer::Main::None);
+}
+
 std::vector<TorchtitanField> torchtitan_fields(const FrameworkPlan& plan) {
   FieldWriter w;
   write_torchtitan_parallelism(plan, w);
   write_torchtitan_batch(plan, w);
+  if (plan.optimizer == Optimizer(Optimizer::Adam, DataType::BFloat16))
+    w.word("optimizer.implementation", kNarrowMoments);
   const Recompute& recompute = plan.recipe.recompute;
   const bool full = recompute.kind == Recompute::Kind::Full;
   if (takes_toml(plan)) {

@@ -13,6 +13,7 @@
 #include "tools/interop/framework/stage_layers.h"
 #include "tools/interop/torchtitan/known_models.h"
 #include "tools/interop/torchtitan/torchtitan.h"
+#include "tools/interop/torchtitan/torchtitan_fields.h"
 #include "tools/interop/torchtitan/torchtitan_schedule.h"
 #include "tools/interop/torchtitan/torchtitan_settings.h"
 
@@ -260,7 +261,7 @@ class TorchtitanReader {
                 "bfloat16 comes with FSDP, which needs two copies of a weight: products are in float32");
     if (whole) {
       recipe().state_sharding.wide_weights = false;
-      leave_out("training.dtype", "the optimizer's state is in float32, with a copy of the weights");
+      run_.optimizer = Optimizer(Optimizer::Adam, DataType::BFloat16, Optimizer::Main::None);
     }
     for (const std::string& converter : converters()) {
       const bool eight = converter.find("loat8") != std::string::npos;
@@ -453,8 +454,18 @@ class TorchtitanReader {
     if (!file_.main && name != "AdamW" && name != "Adam")
       settings_.fail("optimizer.name", fmt::format("found \"{}\", allowed: Adam, AdamW", name));
     const Setting* const made = settings_.find("optimizer");
-    if (made != nullptr && made->text.find("adam") == std::string::npos)
+    const auto is_made_by = [&](const char* part) { return made->text.find(part) != std::string::npos; };
+    if (made != nullptr && (is_made_by("muon") || is_made_by("Muon"))) {
+      run_.optimizer.kind = Optimizer::Muon;
+    } else if (made != nullptr && !is_made_by("adam")) {
       leave_out("optimizer", made->text + " is taken as Adam");
+    }
+    const Setting* const how = settings_.find("optimizer.implementation");
+    if (how != nullptr && how->text == kNarrowMoments) {
+      run_.optimizer.first = run_.optimizer.second = DataType::BFloat16;
+    } else if (how != nullptr && how->text != "fused" && how->text != "false") {
+      leave_out("optimizer.implementation", "the update is fused");
+    }
   }
 
   // Plans for torchtitan run compiled kernels.

@@ -23,7 +23,8 @@ constexpr KnownSettings kOfBoth[] = {
      "parallelism.pipeline_parallel_layers_per_stage parallelism.pipeline_parallel_schedule "
      "parallelism.pipeline_parallel_schedule_csv parallelism.context_parallel_degree "
      "parallelism.expert_parallel_degree activation_checkpoint activation_checkpoint.mode "
-     "activation_checkpoint.selective_ac_option compile.enable compile.components optimizer.name"},
+     "activation_checkpoint.selective_ac_option compile.enable compile.components optimizer.name "
+     "optimizer.implementation"},
     {Effect::None,
      "training.max_norm training.steps training.gc_freq training.gc_debug compile.backend "
      "comm.init_timeout_seconds comm.train_timeout_seconds comm.trace_buf_size comm.save_traces_folder "
@@ -41,7 +42,6 @@ constexpr KnownSettings kOfBoth[] = {
     {Effect::Refused, "training.enable_cpu_offload", "state moved to the host"},
     {Effect::NotModelled, "comm.mode", "devices communicate", "default"},
     {Effect::NotModelled, "debug.deterministic", "kernels are the fastest, not deterministic ones"},
-    {Effect::NotModelled, "optimizer.implementation", "the update is fused", "fused"},
     {Effect::NotModelled, "optimizer.early_step_in_backward", "weights change when backward is done"},
     {Effect::NotModelled, "activation_checkpoint.memory_budget", "nothing is computed again for it", "0.5"},
 };

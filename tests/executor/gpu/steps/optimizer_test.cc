@@ -25,7 +25,7 @@ std::vector<float> drawn(std::size_t n, Rng& rng) {
 
 // The same steps by cpu::update() and on a machine, some of whose numbers are kept in 16 bits.
 struct Trainings {
-  Trainings(Optimizer optimizer, std::size_t n, bool narrow, int team) : machine({.team = team}) {
+  Trainings(const Optimizer& optimizer, std::size_t n, bool narrow, int team) : machine({.team = team}) {
     Rng rng(n);
     expected = found = drawn(n, rng);
     std::vector<float> first(n), second(n), device_first(n), device_second(n);
@@ -85,8 +85,9 @@ TEST_P(GpuOptimizer, LeavesNoWeightsAlone) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GpuOptimizer,
-                         testing::Values(Optimizer::Sgd, Optimizer::Momentum, Optimizer::Adam),
-                         [](const auto& tested) { return std::string(name_of(tested.param)); });
+                         testing::Values(Optimizer::Sgd, Optimizer::Momentum, Optimizer::Adam,
+                                         Optimizer::Lion),
+                         [](const auto& tested) { return tested.param.str(); });
 
 }  // namespace
 }  // namespace pipesim::gpu

@@ -111,7 +111,7 @@ std::vector<std::string> written_plans() {
   for (const char* baseline : {"single-device", "data-parallel", "model-parallel", "expert"}) {
     add({"--model", "lenet:batch=8", "--topology", "p100-4x4:1", "--algorithm", baseline});
     add({"--model", small, "--topology", "p100-4x4:1", "--algorithm", baseline, "--microbatches", "2",
-         "--optimizer", "adam", "--gradient-type", "bfloat16"});
+         "--optimizer", "adam,moments=float8+float16,main=remainder", "--gradient-type", "bfloat16"});
   }
   add({"--model", "lenet:batch=8", "--topology", "p100-4x4:1", "--proposals", "200"});
   for (const char* recompute : {"selective", "full"})
