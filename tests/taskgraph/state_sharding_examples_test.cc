@@ -25,17 +25,16 @@ struct Copies {
          const char* runtime = "pipesim", const Optimizer& optimizer = Optimizer::Adam)
       : graph(make_zoo_model(model)),
         costs(topology, nullptr, parse_runtime(runtime)),
-        options(options_of(sharding, microbatches, gradient_type)) {
-    options.optimizer = optimizer;
+        options(options_of(sharding, microbatches, gradient_type, optimizer)) {
     Strategy strategy;
     for (const Operator& op : graph.operators()) strategy.push_back(in_both(op, 0, copies, 1));
     bound = contents.bind(strategy);
     expanded.expand(bound, {.labels = Labels::Make});
   }
   static PlanOptions options_of(const std::string& sharding, std::int32_t microbatches,
-                                DataType gradient_type) {
+                                DataType gradient_type, const Optimizer& optimizer) {
     PlanOptions options;
-    options.optimizer = Optimizer::Adam;
+    options.optimizer = optimizer;
     options.microbatches = microbatches;
     options.gradient_type = gradient_type;
     options.state_sharding = parse_state_sharding(sharding);
