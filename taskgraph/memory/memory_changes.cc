@@ -28,6 +28,12 @@ struct Moment {
   Nanoseconds when = 0;
 };
 using LiveBytes = std::map<std::pair<OperatorId, MemoryCategory>, LiveBuffer>;
+void add_live(LiveBytes& live, OperatorId op, MemoryCategory category, Bytes bytes) {
+  if (bytes.value == 0) return;
+  LiveBuffer& found = live.try_emplace({op, category}, LiveBuffer{op, category, 0, Bytes(0)}).first->second;
+  ++found.count;
+  found.bytes += bytes;
+}
 
 // Collects every buffer's life from the wirings, once for all microbatches that go the same way, and then its
 // times from the timeline, for each of them. What is run again has two lives: until forward has read it, and
@@ -174,9 +180,7 @@ class BufferLives {
   void change(const Buffer& b, Nanoseconds from, Nanoseconds until) {
     if (moment_ != nullptr) {  // at equal times memory is freed first
       if (b.device != moment_->device || from > moment_->when || until <= moment_->when) return;
-      LiveBuffer& live = live_[{b.op, b.category}];
-      live = {b.op, b.category, live.count + (live.bytes.value == 0 ? 0 : 1), live.bytes + b.bytes};
-      return;
+      return add_live(live_, b.op, b.category, b.bytes);
     }
     changes_[b.device.index()].emplace_back(from, b.bytes.value, b.category);
     changes_[b.device.index()].emplace_back(until, -b.bytes.value, b.category);
@@ -462,29 +466,25 @@ std::vector<std::pair<DeviceId, Bytes>> gathered_copies(const ExpandedStrategy& 
 namespace {
 
 // Adds what is on the device all the time.
-void add_permanent(const ExpandedStrategy& expanded, DeviceId device, std::vector<LiveBuffer>& live) {
+void add_permanent(const ExpandedStrategy& expanded, DeviceId device, LiveBytes& live) {
   const PlanContents& contents = expanded.contents();
   const BoundStrategy& strategy = expanded.strategy();
-  const auto add = [&](OperatorId op, MemoryCategory category, Bytes bytes) {
-    if (bytes.value != 0) live.push_back({op, category, 1, bytes});
-  };
   for (std::size_t i = 0; i < strategy.size(); ++i) {
     const OperatorId op(i);
     if (contents.backward().owned_weights(op).empty()) continue;
     const OwnedUpdates& work = contents.update_work(op, strategy);
     for (std::size_t k = 0; k < work.holders.size(); ++k) {
       if (work.holders[k] != device) continue;
-      add(op, MemoryCategory::Weights, work.memory[k].weights);
-      add(op, MemoryCategory::Gradients, work.memory[k].gradients);
-      add(op, MemoryCategory::OptimizerState, work.memory[k].optimizer_state);
+      add_live(live, op, MemoryCategory::Weights, work.memory[k].weights);
+      add_live(live, op, MemoryCategory::Gradients, work.memory[k].gradients);
+      add_live(live, op, MemoryCategory::OptimizerState, work.memory[k].optimizer_state);
     }
   }
   for (const TensorId w : contents.backward().frozen_weights()) {
-    const Layout& home = contents.layouts()[contents.home_of(w, strategy)];
-    const std::int64_t element = bytes_per_element(contents.graph().tensor(w).type);
+    const Layout& home = contents.layouts()[contents.state_of(w, strategy)];
     for (const LayoutEntry& e : home.entries_on(device))
-      add(contents.graph().consumers(w).front().op, MemoryCategory::Weights,
-          Bytes(home.box(e).elements() * element));
+      add_live(live, contents.graph().consumers(w).front().op, MemoryCategory::Weights,
+               contents.graph().tensor(w).stored(home.box(e).elements()));
   }
 }
 
@@ -495,9 +495,10 @@ std::vector<LiveBuffer> live_buffers(const ExpandedStrategy& expanded, const Tas
   const Moment moment{device, when};
   BufferLives lives(expanded, times, &moment);
   if (expanded.contents().versions().several()) lives.add_weight_versions();
+  LiveBytes all = lives.live();
+  add_permanent(expanded, device, all);
   std::vector<LiveBuffer> live;
-  for (const auto& [key, buffer] : lives.live()) live.push_back(buffer);
-  add_permanent(expanded, device, live);
+  for (const auto& [key, buffer] : all) live.push_back(buffer);
   return live;
 }
 

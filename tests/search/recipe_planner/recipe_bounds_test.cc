@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
 #include <string>
 #include <tuple>
@@ -112,8 +113,8 @@ RecipeFilter with_all_recomputes() {
 // One of the recipes for which the filter's conditions hold, and what it would take.
 class SimulatedPick {
  public:
-  SimulatedPick(const BoundCase& c, const Runtime& runtime, Rng& rng,
-                const RecipeFilter& filter = with_all_recomputes())
+  SimulatedPick(const BoundCase& c, const Runtime& runtime, Rng& rng, const RecipeFilter& filter = with_all_recomputes(),
+                const Optimizer& optimizer = Optimizer::Adam)
       : case_(c),
         topology_(make_topology(c.topology)),
         costs_(topology_, nullptr, runtime),
@@ -135,8 +136,7 @@ class SimulatedPick {
     graph_.emplace(make_zoo_model(c.model + ",batch=" + std::to_string(recipe.data * recipe.microbatch)));
     const RecipeModel model(*graph_);
     const ModelParts parts(base_model_, space.recomputes());
-    options_.optimizer = parse_optimizer(any(std::vector<const char*>{
-        "adam", "adam,moments=bfloat16,main=none", "adam8bit", "adafactor", "lion,main=remainder", "muon"}));
+    options_.optimizer = optimizer;
     MeshMeter meter(model, parts, costs_, options_);
     const std::vector<std::int64_t> groups = distinct_groups(recipe.pipeline, topology_);
     const FewestCopies fewest = with_fewest_copies(mesh);
@@ -227,10 +227,13 @@ Shares expect_below_simulation(std::uint64_t seeds, const Runtime& runtime, std:
   Shares shares;
   for_each_seed(sanitized ? seeds / 4 : seeds, [&](Rng& rng) {
     const BoundCase& c = cases[rng.below(cases.size())];
-    SimulatedPick bounded(c, runtime, rng, filter);
+    constexpr std::array optimizers{
+        "adam", "adam,moments=bfloat16,main=none", "adam8bit", "adafactor", "lion,main=remainder", "muon"};
+    const char* const optimizer = optimizers[rng.below(optimizers.size())];
+    SimulatedPick bounded(c, runtime, rng, filter, parse_optimizer(optimizer));
     const RecipeBound simulated = bounded.simulated();
-    const std::string which =
-        c.model + " on " + c.topology + ": " + bounded.recipe.str() + " by " + runtime.name;
+    const std::string which = c.model + " on " + c.topology + ": " + bounded.recipe.str() + " by " +
+                              runtime.name + " with " + optimizer;
     EXPECT_LE(bounded.bound.time, simulated.time) << which;
     EXPECT_LE(bounded.bound.memory, simulated.memory) << which;
     schedules.insert(value_of(bounded.recipe, RecipeTrait::Schedule));
