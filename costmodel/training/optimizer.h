@@ -85,8 +85,8 @@ Bytes state_bytes(std::int64_t elements, const WeightShape& shape, const Optimiz
 
 /// Whether the state depends on more of a weight than its type.
 bool knows_shapes(const Optimizer& optimizer);
-/// The type of what is kept beside weights of the type, of which a remainder has only the width. Nothing
-/// where nothing is kept.
+/// The type of what is kept beside weights of the type; for a remainder, one of its width. Nothing where
+/// nothing is kept.
 std::optional<DataType> main_type(DataType weight, const Optimizer& optimizer);
 /// Whether the bits that the weights lack are kept beside them.
 bool keeps_remainder(DataType weight, const Optimizer& optimizer);

@@ -84,6 +84,33 @@ TEST_P(GpuOptimizer, LeavesNoWeightsAlone) {
   EXPECT_EQ(t.machine.done(), 0);
 }
 
+// Moments are rounded when they are kept, after the weights have used them.
+TEST(GpuOptimizerState, HasMomentsOfSixteenBits) {
+  constexpr std::size_t n = 300;
+  Rng rng(n);
+  HostMachine machine({.team = 1});
+  std::vector<float> expected = drawn(n, rng), found = expected, gradient = drawn(n, rng);
+  std::vector<float> first(n), second(n);
+  std::vector<std::uint16_t> narrow_first(n), narrow_second(n);
+  const auto stream = machine.make_stream(DeviceId(0), StreamUse::Compute);
+  const DeviceStep step;
+  gpu::update(*stream, Optimizer(Optimizer::Adam, DataType::BFloat16), settings,
+              {.weights = {found.data()},
+               .master = {},
+               .gradient = {gradient.data()},
+               .first = {narrow_first.data(), Stored::BFloat16},
+               .second = {narrow_second.data(), Stored::BFloat16},
+               .elements = n},
+              1, {&step.step, 1, 0});
+  stream->finish();
+  cpu::update(Optimizer::Adam, settings, expected, gradient, first, second, 1);
+  EXPECT_THAT(found, Pointwise(FloatNear(2e-6F), expected));
+  for (std::size_t i = 0; i < n; ++i) {
+    EXPECT_EQ(narrow_first[i], to_bfloat16(first[i]));
+    EXPECT_EQ(narrow_second[i], to_bfloat16(second[i]));
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, GpuOptimizer,
                          testing::Values(Optimizer::Sgd, Optimizer::Momentum, Optimizer::Adam,
                                          Optimizer::Lion),
