@@ -285,10 +285,10 @@ TEST(Mixtral, RefusesMoreExpertsATokenThanThereAre) {
 // README_WEIGHTS of DeepSeek-V3: 11.5 billion parameters of its own. They are a layer, a product from 2 h to
 // h and three norms; embedding and projection are the model's.
 TEST(DeepSeek, PredictsASecondTokenWithALayerOfItsOwn) {
-  const std::int64_t h = 7168, one = parameters("deepseek-v3"),
+  const std::int64_t h = 7168, next = parameters("deepseek-v3"),
                      two = parameters("deepseek-v3:further_tokens=1");
-  EXPECT_EQ(two - one, parameters("deepseek-v3:layers=62") - one + 2 * h * h + 3 * h);
-  EXPECT_NEAR(static_cast<double>(two - one), 11.5e9, 0.15e9);
+  EXPECT_EQ(two - next, parameters("deepseek-v3:layers=62") - next + 2 * h * h + 3 * h);
+  EXPECT_NEAR(static_cast<double>(two - next), 11.5e9, 0.15e9);
   const OperatorGraph graph = make_zoo_model("deepseek-v3:further_tokens=2");
   const auto weight = [&](const std::string& name) { return operator_named(graph, name).uses[1].tensor; };
   EXPECT_EQ(weight("further1.embedding"), weight("word_embedding"));
