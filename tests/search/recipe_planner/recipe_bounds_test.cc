@@ -113,7 +113,8 @@ RecipeFilter with_all_recomputes() {
 // One of the recipes for which the filter's conditions hold, and what it would take.
 class SimulatedPick {
  public:
-  SimulatedPick(const BoundCase& c, const Runtime& runtime, Rng& rng, const RecipeFilter& filter = with_all_recomputes(),
+  SimulatedPick(const BoundCase& c, const Runtime& runtime, Rng& rng,
+                const RecipeFilter& filter = with_all_recomputes(),
                 const Optimizer& optimizer = Optimizer::Adam)
       : case_(c),
         topology_(make_topology(c.topology)),
