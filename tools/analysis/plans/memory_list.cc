@@ -40,7 +40,8 @@ std::vector<Recompute> recomputations() {
 
 MemoryList memory_list(const SimulatedPart& part, const std::vector<DeviceMemory>& peaks) {
   if (!part.is_all()) throw InternalError("memory is listed of plans that were simulated in full");
-  MemoryList list{.device = device_with_most(peaks)};
+  MemoryList list;
+  list.device = device_with_most(peaks);
   const DeviceMemory& of_device = peaks[list.device.index()];
   list.peak = of_device.peak;
   const TaskTimes times{part.timeline(), part.expanded().microbatches(),
