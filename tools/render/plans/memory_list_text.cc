@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "tools/base/figures.h"
 #include "tools/render/base/table.h"
 
 namespace pipesim {
