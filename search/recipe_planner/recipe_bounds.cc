@@ -23,12 +23,12 @@ PermanentBytes permanent_bytes(const RecipeMeshCosts& costs, std::int64_t times,
 }
 
 std::int32_t least_communicators(const Recipe& mesh, const StageDivision& division) {
-  const std::int32_t all = (mesh.context * mesh.data > 1 ? 1 : 0) + (mesh.pipeline > 1 ? 1 : 0);
-  if (std::ranges::find(division.layers, 0) != division.layers.end()) return all;
+  const std::int32_t sends = mesh.pipeline > 1 ? 1 : 0;
+  if (std::ranges::find(division.layers, 0) != division.layers.end()) return sends;
   const bool copies = mesh.context * mesh.data > 1;
   const bool parts = mesh.context > 1 && mesh.data > 1;  // else they are the copies
   const bool norms = mesh.sequence_parallel && mesh.tensor > 1 && copies;
-  return all + (mesh.tensor > 1 ? 1 : 0) + (parts ? 1 : 0) + (norms ? 1 : 0);
+  return sends + (copies ? 1 : 0) + (mesh.tensor > 1 ? 1 : 0) + (parts ? 1 : 0) + (norms ? 1 : 0);
 }
 
 DividedCosts::DividedCosts(const CopyCosts& copy, const ModelParts& parts, const StageDivision& division,

@@ -18,10 +18,9 @@ struct RecipeBound {
   bool operator==(const RecipeBound&) const = default;
 };
 
-/// A lower bound of the communicators that every device is in: that of the copies whose gradients are added
-/// up, and that of sends between stages. Where each stage has layers, it also counts those of the
-/// tensor-parallel group, of the parts of a sequence, and with sp of all devices that have the weights of
-/// norms.
+/// A lower bound of the communicators that every device is in: that of sends between stages, and where each
+/// stage has layers, those of the copies whose gradients are added up, of the tensor-parallel group, of the
+/// parts of a sequence, and with sp of all devices that have the weights of norms.
 inline constexpr std::int32_t kMostLeastCommunicators = 5;
 std::int32_t least_communicators(const Recipe& mesh, const StageDivision& division);
 

@@ -81,8 +81,8 @@ TEST(Recipe, DividesState) {
   const auto message = [](const char* text) { return refusal([&] { (void)parse_recipe(text); }); };
   EXPECT_EQ(message("zero4"), "recipe: \"zero4\": allowed: zero with a number from 1 to 3");
   EXPECT_EQ(message("dp8,shard=4"),
-            "recipe \"dp8,shard=4\": shard, reshard, prefetch, weights, gather and overlap belong to zero1, "
-            "zero2 or zero3");
+            "recipe \"dp8,shard=4\": shard, reshard, gradients, prefetch, weights, gather and overlap belong "
+            "to zero1, zero2 or zero3");
   EXPECT_EQ(message("zero1,fsdp"), "recipe: \"fsdp\": is zero3, and the recipe says another zero as well");
   EXPECT_EQ(
       message("zero2,prefetch=2"),
@@ -117,7 +117,7 @@ TEST(Recipe, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(
       message("tq8"),
       "recipe: \"tq8\": unknown part (did you mean \"tp\"?), allowed: tp, cp, ulysses, ring, dp, ep, etp, "
-      "pp, vpp, mbs, sp, zero, fsdp, hsdp, shard, reshard, prefetch, weights, gather, overlap, … (30 in "
+      "pp, vpp, mbs, sp, zero, fsdp, hsdp, shard, reshard, gradients, prefetch, weights, gather, … (31 in "
       "all)");
   EXPECT_EQ(message("cp2,ring=2"), "recipe: \"ring=2\": allowed: ring, without a value");
   EXPECT_EQ(message("tp0"), "recipe: \"tp0\": allowed: tp with a number from 1 to 1048576");
@@ -128,13 +128,15 @@ TEST(Recipe, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(message("gathered=no"), "recipe: \"gathered=no\": gathered inputs \"no\", allowed: keep, again");
   EXPECT_EQ(message("sp2"), "recipe: \"sp2\": allowed: sp, without a value");
   EXPECT_EQ(message("recompute=selective:2"),
-            "recipe: \"recompute=selective:2\": a number of layers goes with full, such as recompute=full:4");
-  EXPECT_EQ(message("recompute=full:0"),
-            "recipe: \"recompute=full:0\": allowed: recompute with a number from 1 to 1048576");
+            "recipe: \"recompute=selective:2\": recompute \"selective:2\": unknown (did you mean "
+            "\"selective\"?), allowed: " +
+                recompute_forms());
+  EXPECT_EQ(
+      message("recompute=full:0"),
+      "recipe: \"recompute=full:0\": recompute \"full:0\": allowed: full: with a number from 1 to 100000");
   EXPECT_EQ(message("recompute=ful"),
-            "recipe: \"recompute=ful\": recompute \"ful\": unknown (did you mean \"full\"?), allowed: none, "
-            "selective, "
-            "full, stage");
+            "recipe: \"recompute=ful\": recompute \"ful\": unknown (did you mean \"full\"?), allowed: " +
+                recompute_forms());
   for (const char* order : {"order=tp-pp", "order=tp-cp-ep-dp-tp", "order=tp-cp-ep-dp-pp-pp", "order="})
     EXPECT_THAT(message(order),
                 testing::EndsWith("allowed: tp, cp, ep, dp and pp once each, the closest first, such "
