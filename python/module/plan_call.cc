@@ -42,7 +42,7 @@ std::vector<RecipeCondition> conditions_of(const PlanOptions& options, const Alg
   if (!algorithm.asks_others) return conditions;
   const Recompute::Kind again = options.recompute.kind;
   if (again != Recompute::Kind::None && again != Recompute::Kind::Stage)
-    conditions.push_back(parse_recipe_condition(fmt::format("recompute={}", name_of(again)), false));
+    conditions.push_back(parse_recipe_condition("recompute=" + options.recompute.str(), false));
   if (options.state_sharding.any())
     conditions.push_back(
         parse_recipe_condition(fmt::format("zero={}", static_cast<int>(options.state_sharding.kind)), false));

@@ -38,7 +38,7 @@ TEST(IterationParts, AddUpToTheIteration) {
     EXPECT_NEAR(sum_of(parts), parts.iteration, 1e-9 * 8);
     EXPECT_GE(parts.compute, 0);
     EXPECT_GE(parts.idle, 0) << recipe.str();
-    EXPECT_EQ(parts.recompute > 0, recipe.recompute != Recompute::Kind::None) << recipe.str();
+    EXPECT_EQ(parts.recompute > 0, recipe.recompute.any()) << recipe.str();
     for (const double exposed : parts.exposed) EXPECT_GE(exposed, 0);
   });
 }
