@@ -22,7 +22,7 @@ struct Span {
   void cover(const TaskList& begin, const TaskList& end) { append(starts, begin), append(ends, end); }
 };
 
-// Of a device.
+// A moment of the timeline at which a device is looked at.
 struct Moment {
   DeviceId device;
   Nanoseconds when = 0;

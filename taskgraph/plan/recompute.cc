@@ -21,7 +21,7 @@
 namespace pipesim {
 namespace {
 
-// Of kinds without a number or modules.
+// These kinds have neither a number nor modules.
 constexpr std::array<std::pair<Recompute::Kind, std::string_view>, 4> kRecomputeWords{
     {{Recompute::Kind::None, "none"},
      {Recompute::Kind::Full, "full"},

@@ -6,11 +6,13 @@
 #include <span>
 #include <vector>
 
-#include "search/recipe_planner/space/recipe_space.h"
 #include "search/recipes/recipe_model.h"
 #include "taskgraph/plan/recompute.h"
 
 namespace pipesim {
+
+/// How many recomputations a set of recipes may have, none included.
+inline constexpr std::size_t kMostRecomputes = 8;
 
 /// Operators that stand together: what is in front of the layers, a layer, or what is behind them.
 struct ModelPart {

@@ -8,6 +8,7 @@
 #include <set>
 #include <tuple>
 
+#include "search/recipe_planner/measuring/model_parts.h"
 #include "search/recipe_planner/space/mixed_divisions.h"
 #include "search/recipes/expand_recipe.h"
 #include "sim/base/deadline.h"

@@ -14,9 +14,6 @@
 
 namespace pipesim {
 
-/// How many recomputations a set of recipes may have, none included.
-inline constexpr std::size_t kMostRecomputes = 8;
-
 /// How the layers of a model lie on the groups of a pipeline.
 struct StageDivision {
   std::int64_t chunks = 1;                  ///< stages on each group

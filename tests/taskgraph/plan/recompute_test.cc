@@ -155,7 +155,7 @@ TEST(RecomputeSegments, OfModulesAreTheirOperators) {
       StartsWith("mlp+moe_act runs an activation between products of experts again, and model \"llama"));
 }
 
-// torchtitan keeps results of attention and of every second product; others run again for backward.
+// By operator, torchtitan keeps results of attention and of every second product; others run again.
 TEST(RecomputeSegments, OfOperatorsKeepEverySecondProduct) {
   const OperatorGraph graph =
       make_zoo_model("llama:batch=2,layers=2,hidden=16,heads=4,kv_heads=2,ffn=24,vocab=50,sequence=8");
