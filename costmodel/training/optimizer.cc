@@ -142,11 +142,15 @@ Optimizer parse_optimizer(std::string_view text) {
   }
   Optimizer optimizer(known->kind);
   std::string_view left = text.substr(name.size());
+  std::vector<std::string_view> seen;
   while (!left.empty()) {
     left.remove_prefix(1);  // the comma
     const std::string_view part = left.substr(0, left.find(','));
     const std::string_view part_name = part.substr(0, part.find('=')),
                            value = part.substr(std::min(part.size(), part_name.size() + 1));
+    if (std::ranges::find(seen, part_name) != seen.end())
+      throw InputError(fmt::format("optimizer \"{}\": {} stands there twice", text, part_name));
+    seen.push_back(part_name);
     if (part_name == "moments") {
       read_moments(text, value, optimizer);
     } else if (part_name == "main") {

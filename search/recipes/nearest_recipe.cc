@@ -41,7 +41,9 @@ Recipe without_extras(Recipe r) {
   r.ring = false;
   r.state_sharding.group = 0;
   r.sequence_parallel = r.sequence_parallel && r.tensor > 1;
-  if (r.recompute.kind == Recompute::Kind::First) r.recompute = {Recompute::Kind::Full};
+  if (r.recompute.kind == Recompute::Kind::First || r.recompute.kind == Recompute::Kind::Groups)
+    r.recompute = {Recompute::Kind::Full};
+  if (r.recompute.kind == Recompute::Kind::Every) r.recompute = {};
   if (r.pipeline == 1 && r.recompute.kind == Recompute::Kind::Stage) r.recompute = {Recompute::Kind::Full};
   return r;
 }

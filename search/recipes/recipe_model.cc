@@ -228,8 +228,10 @@ std::optional<std::string> illegal_recompute(const Recipe& recipe, const std::ve
   const std::int64_t most = *std::ranges::max_element(stages);
   const bool all = recipe.recompute.kind == Recompute::Kind::First && recipe.recompute.count == most;
   if (recipe.recompute.count <= most && !all) return std::nullopt;
-  return fmt::format("recompute={}: no stage has more than {}; recompute=full computes all again",
-                     recipe.recompute.str(), counted(most, "layer"));
+  return fmt::format("recompute={}: no stage has more than {}; recompute={} computes {} again",
+                     recipe.recompute.str(), counted(most, "layer"),
+                     recipe.recompute.kind == Recompute::Kind::Every ? "none" : "full",
+                     recipe.recompute.kind == Recompute::Kind::Every ? "nothing" : "all");
 }
 
 std::optional<std::string> illegal_sharding(const Recipe& recipe) {

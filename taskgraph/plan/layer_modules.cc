@@ -14,7 +14,7 @@ constexpr std::array<std::string_view, kRecomputeModules> kDescriptions{
     "a feed-forward part without experts",
     "experts",
     "an activation between products of experts",
-    "a norm by itself",
+    "a norm before experts or latents",
     "latents of queries or keys",
     "experts that all tokens share"};
 

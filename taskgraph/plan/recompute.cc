@@ -152,8 +152,8 @@ Recompute parse_recompute(std::string_view text) {
       if (word != text.substr(0, colon)) continue;
       const auto count = count_in(text.substr(colon + 1));
       if (!count)
-        throw InputError(fmt::format("recompute \"{}\": allowed: {}: with a number from 1 to {}", text, word,
-                                     kMostCounted));
+        throw InputError(fmt::format("recompute \"{}\": allowed: {}: with a number from 1 to {} alone", text,
+                                     word, kMostCounted));
       return {.kind = kind, .count = *count};
     }
   }
@@ -277,7 +277,9 @@ std::optional<std::string> illegal(const OperatorGraph& graph, const Recompute& 
       std::ranges::all_of(segments, [](std::int32_t s) { return s < 0; }))
     return fmt::format(
         "{} runs parts of layers again, and {}", recompute.str(),
-        recompute.kind == Recompute::Kind::Every ? "no stage has so many layers" : "the model has no layers");
+        std::ranges::all_of(layers_of(graph), [](std::int32_t layer) { return layer == kNoLayer; })
+            ? "the model has no layers"
+            : "no stage has so many layers");
   if (!pipeline && recompute.kind == Recompute::Kind::Stage)
     return "stage keeps the inputs of a pipeline's stages, and there is no pipeline";
   if (!pipeline) return std::nullopt;

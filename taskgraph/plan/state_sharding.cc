@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <vector>
 
 #include "sim/base/errors.h"
 #include "taskgraph/plan/weight_versions.h"
@@ -98,6 +99,7 @@ StateSharding parse_state_sharding(std::string_view text) {
       "prefetch=N, weights=float32, gather=float32 and overlap=gather as wanted";
   StateSharding sharding;
   if (text == "none") return sharding;
+  std::vector<std::string_view> seen;
   for (std::string_view left = text; !left.empty();) {
     const std::string_view part = left.substr(0, left.find(','));
     const std::string_view name = part.substr(0, part.find_first_of("=0123456789"));
@@ -105,6 +107,9 @@ StateSharding parse_state_sharding(std::string_view text) {
     if (value.starts_with('=')) value.remove_prefix(1);
     if (std::ranges::find(state_sharding_parts(), name) == state_sharding_parts().end())
       throw InputError(fmt::format("state sharding \"{}\": unknown part \"{}\", {}", text, part, allowed));
+    if (std::ranges::find(seen, name) != seen.end())
+      throw InputError(fmt::format("state sharding \"{}\": {} stands there twice", text, name));
+    seen.push_back(name);
     if (const auto why = read_state_sharding(name, value, sharding))
       throw InputError(fmt::format("state sharding \"{}\": \"{}\": {}", text, part, *why));
     left.remove_prefix(std::min(left.size(), part.size() + 1));

@@ -141,7 +141,12 @@ void RecipeSpace::find_recomputes() {
     add(with_modules_of(model_.graph(), recompute));
   for (const RecipeCondition& condition : filter_.conditions()) {
     if (condition.trait != RecipeTrait::Recompute || condition.excludes) continue;
-    for (const std::string& value : condition.values) add(parse_recompute(value));
+    for (const std::string& value : condition.values) {
+      const Recompute recompute = parse_recompute(value);
+      if (const auto why = pipesim::illegal(model_.graph(), recompute, std::nullopt))
+        throw InputError(fmt::format("--only recompute={}: {}", value, *why));
+      add(recompute);
+    }
   }
   if (recomputes_.size() >= kMostRecomputes)
     throw InputError(fmt::format("--only recompute: found {} of them, allowed: up to {}", recomputes_.size(),

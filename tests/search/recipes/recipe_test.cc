@@ -131,9 +131,9 @@ TEST(Recipe, RefusesWhatItDoesNotKnow) {
             "recipe: \"recompute=selective:2\": recompute \"selective:2\": unknown (did you mean "
             "\"selective\"?), allowed: " +
                 recompute_forms());
-  EXPECT_EQ(
-      message("recompute=full:0"),
-      "recipe: \"recompute=full:0\": recompute \"full:0\": allowed: full: with a number from 1 to 100000");
+  EXPECT_EQ(message("recompute=full:0"),
+            "recipe: \"recompute=full:0\": recompute \"full:0\": allowed: full: with a number from 1 to "
+            "100000 alone");
   EXPECT_EQ(message("recompute=ful"),
             "recipe: \"recompute=ful\": recompute \"ful\": unknown (did you mean \"full\"?), allowed: " +
                 recompute_forms());

@@ -27,18 +27,9 @@ std::string name_in_layers(const Operator& op) {
   return name.starts_with('.') ? name.substr(1) : name;
 }
 
-std::vector<Recompute> recomputations() {
-  std::vector<Recompute> all;
-  for (std::size_t m = 0; m < kRecomputeModules; ++m)
-    all.push_back(Recompute::of_modules({static_cast<RecomputeModule>(m)}));
-  all.push_back({Recompute::Kind::Operators});
-  all.push_back({Recompute::Kind::Full});
-  return all;
-}
-
 }  // namespace
 
-MemoryList memory_list(const SimulatedPart& part, const std::vector<DeviceMemory>& peaks) {
+std::optional<MemoryList> memory_list(const SimulatedPart& part, const std::vector<DeviceMemory>& peaks) {
   if (!part.is_all()) throw InternalError("memory is listed of plans that were simulated in full");
   MemoryList list;
   list.device = device_with_most(peaks);
@@ -53,17 +44,37 @@ MemoryList memory_list(const SimulatedPart& part, const std::vector<DeviceMemory
     line = {name, live.category, line.buffers + live.count, line.bytes + live.bytes};
     operators.insert(live.op);
   }
+  Bytes listed;
   for (auto& [key, found] : lines) {
     auto& [line, operators] = found;
-    if (operators.size() > 1) line.operators += fmt::format(" of {} layers", operators.size());
+    if (operators.size() > 1) line.operators += fmt::format(" ({} operators)", operators.size());
+    listed += line.bytes;
     list.lines.push_back(std::move(line));
   }
+  if (listed != list.peak) return std::nullopt;
   std::ranges::stable_sort(list.lines, std::greater<>(), &MemoryList::Line::bytes);
   return list;
 }
 
+MemoryChoices MemoryChoices::all(bool pipeline) {
+  MemoryChoices choices;
+  choices.recomputes.emplace_back();
+  for (std::size_t m = 0; m < kRecomputeModules; ++m)
+    choices.recomputes.push_back(Recompute::of_modules({static_cast<RecomputeModule>(m)}));
+  choices.recomputes.push_back({Recompute::Kind::Operators});
+  choices.recomputes.push_back({Recompute::Kind::Full});
+  using enum StateSharding::Kind;
+  for (const StateSharding::Kind kind : {Optimizer, Gradients, Weights}) {
+    if (kind == Gradients && pipeline) continue;  // no framework runs it
+    StateSharding& sharding = choices.shardings.emplace_back();
+    sharding.kind = kind;
+    if (kind == Weights && pipeline) sharding.reshard = StateSharding::Reshard::Last;
+  }
+  return choices;
+}
+
 std::vector<MemoryList::Switch> memory_switches(const Strategy& strategy, const PlanContents& contents,
-                                                Bytes peak) {
+                                                Bytes peak, const MemoryChoices& choices) {
   std::vector<MemoryList::Switch> smaller;
   const PlanOptions& now = contents.options();
   const auto consider = [&](const std::string& setting, const PlanOptions& options) {
@@ -72,21 +83,18 @@ std::vector<MemoryList::Switch> memory_switches(const Strategy& strategy, const 
     const Bytes largest = std::ranges::max_element(evaluated.peaks, {}, &DeviceMemory::peak)->peak;
     if (largest < peak) smaller.push_back({setting, largest, evaluated.cost->time});
   };
-  for (const Recompute& recompute : recomputations()) {
+  for (const Recompute& recompute : choices.recomputes) {
     if (recompute == now.recompute || illegal(contents.graph(), recompute, now.pipeline)) continue;
     PlanOptions options = now;
     options.recompute = recompute;
     consider("recompute=" + recompute.str(), options);
   }
-  using enum StateSharding::Kind;
-  for (const StateSharding::Kind kind : {Optimizer, Gradients, Weights}) {
-    if (kind <= now.state_sharding.kind) continue;
+  for (StateSharding sharding : choices.shardings) {
+    if (sharding.any()) sharding.group = now.state_sharding.group;
+    if (sharding == now.state_sharding || illegal(sharding, now.pipeline, now.microbatches)) continue;
     PlanOptions options = now;
-    options.state_sharding = {.kind = kind, .group = now.state_sharding.group};
-    if (kind == Weights && now.pipeline) options.state_sharding.reshard = StateSharding::Reshard::Last;
-    if (kind == Gradients && now.pipeline) continue;  // no framework runs it
-    if (!illegal(options.state_sharding, options.pipeline, options.microbatches))
-      consider(options.state_sharding.str(), options);
+    options.state_sharding = sharding;
+    consider(sharding.str(), options);
   }
   std::ranges::stable_sort(smaller, {}, &MemoryList::Switch::time);
   return smaller;

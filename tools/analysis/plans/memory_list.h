@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,13 +30,22 @@ struct MemoryList {
   std::vector<Switch> switches;  ///< those that make the peak smaller, the fastest first
 };
 
-/// Lists the peak of a plan that was simulated in full, whose devices' peaks these are. InternalError where
-/// devices or microbatches stand for others.
-MemoryList memory_list(const SimulatedPart& part, const std::vector<DeviceMemory>& peaks);
+/// Lists the peak of a plan that was simulated in full, whose devices' peaks these are. Nothing where the
+/// peak is in iterations that follow on each other, as schedules have them that change weights between
+/// microbatches. InternalError where devices or microbatches stand for others.
+std::optional<MemoryList> memory_list(const SimulatedPart& part, const std::vector<DeviceMemory>& peaks);
 
-/// Simulates the plan with each recomputation and each kind of state sharding that its model and its pipeline
-/// allow, and returns those with a smaller peak.
+/// What else a plan may compute again or divide.
+struct MemoryChoices {
+  std::vector<Recompute> recomputes;
+  std::vector<StateSharding> shardings;
+  /// Each module of layers, op and full, and each kind of state sharding, of a plan with a pipeline or
+  /// without.
+  static MemoryChoices all(bool pipeline);
+};
+/// Simulates the plan with each of these that its model and its pipeline allow, and returns those with a
+/// smaller peak.
 std::vector<MemoryList::Switch> memory_switches(const Strategy& strategy, const PlanContents& contents,
-                                                Bytes peak);
+                                                Bytes peak, const MemoryChoices& choices);
 
 }  // namespace pipesim

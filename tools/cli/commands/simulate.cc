@@ -47,6 +47,7 @@ struct SimulateRun {
   std::optional<double> tokens;
   bool json, memory;
   FlopsCounting counting;
+  const Framework* framework;  // nullptr: none was asked for
 };
 
 SimulateRun simulate_run_of(const Arguments& a, std::ostream& err) {
@@ -62,7 +63,8 @@ SimulateRun simulate_run_of(const Arguments& a, std::ostream& err) {
           a.has("tokens") ? std::optional(tokens_of(a)) : std::nullopt,
           a.given("json"),
           a.given("memory"),
-          flops_counting_of(framework_of(a))};
+          flops_counting_of(framework_of(a)),
+          framework_of(a)};
 }
 
 std::vector<std::string> hints_of(const SimulateRun& run, Evaluator& evaluator) {
@@ -98,9 +100,19 @@ int run_simulate(const Arguments& arguments, Streams& streams) {
       reliance_of(s.graph, s.topology, s.calibration, s.plan, report.iteration_time, !s.profile_note.empty());
   const std::optional<PipelineReport> pipeline = report_pipeline(part, strategy, report.memory, kStrip);
   std::optional<MemoryList> memory;
-  if (run.memory && part.is_all()) {
-    memory = memory_list(part, report.memory);
-    memory->switches = memory_switches(s.plan.strategy, part.contents(), memory->peak);
+  if (run.memory) memory = memory_list(part, report.memory);
+  if (run.memory && !memory)
+    streams.err << fmt::format(
+        "pipesim: --memory: iterations of schedule {} follow on each other, and what is "
+        "held then is not listed\n",
+        s.plan.options.pipeline->schedule);
+  if (memory) {
+    const bool staged = s.plan.options.pipeline.has_value();
+    const MemoryChoices choices =
+        run.framework == nullptr
+            ? MemoryChoices::all(staged)
+            : MemoryChoices{run.framework->usual.recomputes, run.framework->usual.shardings_of(staged)};
+    memory->switches = memory_switches(s.plan.strategy, part.contents(), memory->peak, choices);
   }
   std::optional<Json> document;
   if (!run.explain.empty()) {

@@ -235,7 +235,13 @@ std::vector<std::string> schedules_to_try(const Arguments& arguments) {
   return arguments.given("schedule") ? std::vector{schedule_of(arguments)} : plan_schedules();
 }
 
-Recompute recompute_of(const Arguments& arguments) { return parse_recompute(arguments.text("recompute")); }
+Recompute recompute_of(const Arguments& arguments) {
+  try {
+    return parse_recompute(arguments.text("recompute"));
+  } catch (const InputError& error) {
+    throw UsageError(fmt::format("--{}", error.what()));
+  }
+}
 
 PlanOptions plan_options_of(const Arguments& arguments, const ModelRun& run) {
   PlanOptions options;

@@ -116,7 +116,7 @@ void refuse_megatron_optimizer(const FrameworkPlan& plan, RuleCheck& check) {
   if (o.kind == Optimizer::Adam8bit || o.kind == Optimizer::Adafactor)
     return refuse("its optimizers are adam, sgd, lion and muon", take_adam);
   if (late && megatron_version(plan).number < kLayerWise)
-    return refuse("lion, and muon with --use-distributed-optimizer, came after core 0.19", take_adam);
+    return refuse("lion and muon are written for versions after core 0.19", take_adam);
   if (is_usual(o)) return;
   if (o.kind != Optimizer::Adam)
     return refuse("--use-precision-aware-optimizer, which keeps state in other types, is for adam",
