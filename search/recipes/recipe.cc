@@ -143,23 +143,21 @@ const std::vector<PartKind>& part_kinds() {
       sharding("zero", "zero1",
                "copies of a weight divide the optimizer's state (zero1), gradients (zero2), weights (zero3)"),
       {"fsdp",
-       {"fsdp", "another name of zero3,weights=float32"},
+       {"fsdp", "another name of zero3,weights=float32; in pipelines with reshard=last"},
        [](const WrittenPart& p, Recipe& r) {
          if (p.value != "") fail(p.all, "allowed: fsdp, without a value");
          shard_weights(p, r);
        }},
       {"hsdp",
-       {"hsdp=8", "another name of zero3,weights=float32,shard=8"},
+       {"hsdp=8", "another name of fsdp,shard=8"},
        [](const WrittenPart& p, Recipe& r) {
          shard_weights(p, r);
          if (const auto why = read_state_sharding("shard", p.value, r.state_sharding)) fail(p.all, *why);
        }},
       sharding("shard", "shard=8", "so many neighbouring copies divide state; left out, all of them"),
-      sharding(
-          "reshard", "reshard=never",
-          "zero3: weights gathered by forward do not stay for backward (always, the default), stay (never), "
-          "or stay until the last microbatch's, and gradients are reduced once (last; in pipelines never "
-          "means that)"),
+      sharding("reshard", "reshard=never",
+               "zero3: gathered weights stay for backward (never), for all microbatches (last; in pipelines, "
+               "never is that), or not"),
       sharding("gradients", "gradients=whole",
                "zero3: gradients accumulate whole and are reduced once an iteration; left out, own"),
       sharding("prefetch", "prefetch=2", "layers ahead of which weights are gathered; left out, 1"),
@@ -171,10 +169,8 @@ const std::vector<PartKind>& part_kinds() {
                "(none, the default)"),
       {"recompute",
        {"recompute=selective",
-        "what is computed again in backward: none, selective (attention), full, stage, or op (all but "
-        "attention and every second product); full:4: the first 4 layers of each stage, uniform:4: in groups "
-        "of 4 layers, every:2: every second one; modules such as moe_act+layernorm: core_attn, mlp, moe, "
-        "moe_act, layernorm, mla_up_proj, shared_experts"},
+        "what is computed again: none, selective, full, stage, op; full:4, uniform:4, every:2: of layers; "
+        "modules such as mlp+moe_act"},
        read_recompute},
       {"gathered",
        {"gathered=keep",
@@ -275,8 +271,14 @@ Recipe parse_recipe(std::string_view text) {
   if (!seen.contains("vpp")) recipe.chunks = implied_chunks(recipe);
   using enum StateSharding::Reshard;
   StateSharding& sharding = recipe.state_sharding;
-  // Each microbatch in flight would keep a copy of the same weights.
-  if (recipe.pipeline > 1 && sharding.reshard == Never) sharding.reshard = Last;
+  if (recipe.pipeline > 1) {
+    // Each microbatch in flight would keep a copy of the same weights.
+    if (sharding.reshard == Never) sharding.reshard = Last, sharding.whole_gradients = false;
+    // As PyTorch's pipelines run FSDP2.
+    const bool fsdp = seen.contains("fsdp") || seen.contains("hsdp");
+    if (fsdp && !seen.contains("reshard") && !seen.contains("gradients")) sharding.reshard = Last;
+    if (fsdp && seen.contains("reshard") && sharding.reshard == Always) sharding.whole_gradients = true;
+  }
   if (const auto why = contradiction(sharding))
     throw InputError(fmt::format("recipe \"{}\": {}", text, *why));
   return recipe;

@@ -43,6 +43,9 @@ inline Recipe random_recipe(const RecipeModel& model, std::int64_t devices, Rng&
     if (r.recompute.kind == Recompute::Kind::Full && rng.below(2) == 0)
       r.recompute = {.kind = Recompute::Kind::First, .count = static_cast<std::int64_t>(1 + rng.below(2))};
     r.state_sharding = random_state_sharding(rng);
+    using enum StateSharding::Reshard;
+    if (r.pipeline > 1 && r.state_sharding.reshard == Never)
+      r.state_sharding.reshard = Last, r.state_sharding.whole_gradients = false;
     if (rng.below(4) == 0) r.gathered = rng.below(2) == 0 ? GatheredInputs::Keep : GatheredInputs::Again;
     if (rng.below(4) == 0) r.reduction = GradientReduction::Overlapped;
     for (std::size_t i = kMeshAxes; rng.below(2) == 0 && i-- > 1;)

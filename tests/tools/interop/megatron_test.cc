@@ -437,8 +437,8 @@ TEST(Megatron, SaysWhatItLeavesOutOrCannotRead) {
           "--normalization: LayerNorm is taken as RMSNorm with --swiglu",
           "--position-embedding-type: learned positions are taken as rotary with --swiglu",
           "--disable-bias-linear: missing; products have no biases with --swiglu, but for queries, keys "
-          "and values",
-          "--recompute-modules: mlp is kept, only core_attn is computed again"}));
+          "and values"}));
+  EXPECT_EQ(run.recipe.recompute.str(), "core_attn+mlp");
 }
 
 std::string optimizer_of(const std::string& arguments, const std::string& told = "") {
@@ -514,7 +514,7 @@ TEST(Megatron, WritesTypesOfTheState) {
   EXPECT_EQ(refused("dp8,mbs1,zero1", "adam8bit"),
             "--optimizer adam8bit: its optimizers are adam, sgd, lion and muon\n");
   EXPECT_EQ(refused("dp8,mbs1,zero1", "lion", "0.19"),
-            "--optimizer lion: lion, and muon with --use-distributed-optimizer, came after core 0.19\n");
+            "--optimizer lion: lion and muon are written for versions after core 0.19\n");
   EXPECT_EQ(refused("dp8,mbs1,zero1", "lion,moments=bfloat16"),
             "--optimizer lion,moments=bfloat16: --use-precision-aware-optimizer, which keeps state in other "
             "types, is for adam\n");

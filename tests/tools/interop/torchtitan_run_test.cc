@@ -175,7 +175,7 @@ TEST(TorchtitanRun, ReadsOlderKeys) {
       "true\n"
       "tensor_parallel_degree = 2\n[experimental]\npipeline_parallel_degree = 2\n"
       "pipeline_parallel_schedule = \"GPipe\"\n[activation_checkpoint]\nmode = \"none\"\n");
-  EXPECT_EQ(run.recipe.str(), "tp2,pp2,dp2,sp,mbs1,zero3,reshard=never,weights=float32,schedule=gpipe");
+  EXPECT_EQ(run.recipe.str(), "tp2,pp2,dp2,sp,mbs1,zero3,reshard=last,weights=float32,schedule=gpipe");
   EXPECT_EQ(run.samples, 8);
   EXPECT_THAT(run.left_out, testing::IsEmpty());
 }
@@ -194,9 +194,9 @@ TEST(TorchtitanRun, TellsWhatIsTakenOtherwise) {
           "parallelism.pipeline_parallel_schedule: InterleavedZeroBubble is taken as Interleaved1F1B: "
           "backward is one step",
           "parallelism.pipeline_parallel_schedule: stages of 8, 9, 8, 7 layers are taken as 8, 8, 8, 8",
-          "activation_checkpoint.mode: selective, the default: nothing is computed again",
           "optimizer.implementation: the update is fused",
           "compile.enable: kernels are fused as the compiler does it"));
+  EXPECT_EQ(run.recipe.recompute.str(), "every:2");
   EXPECT_THAT(run.model, HasSubstr("products=float8"));
   EXPECT_EQ(run.recipe.schedule_name(), "interleaved");
 }

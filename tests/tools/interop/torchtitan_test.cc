@@ -282,14 +282,14 @@ TEST(Torchtitan, DualPipeNeedsExpertsAndNoRecomputation) {
   };
   EXPECT_EQ(
       refused("pp2,dp4,mbs1,fsdp,first=30,last=31,schedule=dualpipe-v",
-              "pp2,dp4,mbs1,zero3,weights=float32,first=30,last=31,schedule=zb-v"),
+              "pp2,dp4,mbs1,zero3,reshard=last,weights=float32,first=30,last=31,schedule=zb-v"),
       "schedule=dualpipe-v without ep: its DualPipeV runs forward beside backward only where there is expert "
       "parallelism\n");
-  EXPECT_EQ(
-      refused("pp2,dp4,ep4,etp1,mbs1,fsdp,first=30,last=31,recompute=full,schedule=dualpipe-v",
-              "pp2,dp4,ep4,etp1,mbs1,zero3,weights=float32,first=30,last=31,recompute=full,schedule=zb-v"),
-      "schedule=dualpipe-v with recompute=full: its DualPipeV runs forward beside backward only where "
-      "nothing is computed again\n");
+  EXPECT_EQ(refused("pp2,dp4,ep4,etp1,mbs1,fsdp,first=30,last=31,recompute=full,schedule=dualpipe-v",
+                    "pp2,dp4,ep4,etp1,mbs1,zero3,reshard=last,weights=float32,first=30,last=31,recompute="
+                    "full,schedule=zb-v"),
+            "schedule=dualpipe-v with recompute=full: its DualPipeV runs forward beside backward only where "
+            "nothing is computed again\n");
 }
 
 TEST(Torchtitan, OverridesOfTruthValuesTakeNoValue) {
