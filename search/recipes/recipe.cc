@@ -170,7 +170,7 @@ const std::vector<PartKind>& part_kinds() {
       {"recompute",
        {"recompute=selective",
         "what is computed again: none, selective, full, stage, op; full:4, uniform:4, every:2: of layers; "
-        "modules such as mlp+moe_act"},
+        "modules (mlp+moe_act)"},
        read_recompute},
       {"gathered",
        {"gathered=keep",

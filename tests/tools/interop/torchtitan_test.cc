@@ -340,7 +340,7 @@ TEST(Torchtitan, WritesAConfigurationAndALaunchLine) {
   const FrameworkPlan plan = framework_plan(
       "llama3-8b:layers=32", parse_recipe("tp2,pp2,dp2,sp,mbs1,fsdp,recompute=full"), topology, 4);
   const std::string config = file_of(plan, "pipesim_plan.py");
-  const std::string before_modules = R"py(# tp2,pp2,dp2,sp,mbs1,zero3,weights=float32,recompute=full
+  const std::string before_modules = R"py(# tp2,pp2,dp2,sp,mbs1,zero3,reshard=last,weights=float32,recompute=full
 # For torchtitan's main branch (b5bcd76c6 of August 2026).
 
 from dataclasses import replace
@@ -381,7 +381,7 @@ def pipesim_plan():
         norm.eps = 1e-05
     put(config, "parallelism.data_parallel_replicate_degree", 1)
     put(config, "parallelism.data_parallel_shard_degree", 2)
-    put(config, "parallelism.fsdp_reshard_after_forward", "always")
+    put(config, "parallelism.fsdp_reshard_after_forward", "never")
     put(config, "parallelism.tensor_parallel_degree", 2)
     put(config, "parallelism.enable_sequence_parallel", True)
     put(config, "parallelism.context_parallel_degree", 1)
@@ -420,7 +420,7 @@ TEST(Torchtitan, WritesATomlFileAndItsModel) {
                      parse_recipe("tp2,pp2,dp2,sp,mbs1,fsdp,schedule=zb-h1"), make_topology("dgx-h100:1"), 4),
       "torchtitan", "0.2");
   const std::string toml = file_of(plan, "pipesim_plan.toml");
-  const std::string before_modules = R"(# tp2,pp2,dp2,sp,mbs1,zero3,weights=float32,schedule=zb-h1
+  const std::string before_modules = R"(# tp2,pp2,dp2,sp,mbs1,zero3,reshard=last,weights=float32,schedule=zb-h1
 # For torchtitan 0.2 (v0.2.2).
 
 [experimental]
@@ -433,7 +433,7 @@ flavor = "plan"
 [parallelism]
 data_parallel_replicate_degree = 1
 data_parallel_shard_degree = 2
-fsdp_reshard_after_forward = "always"
+fsdp_reshard_after_forward = "never"
 tensor_parallel_degree = 2
 enable_async_tensor_parallel = false
 context_parallel_degree = 1
@@ -462,7 +462,7 @@ enable = false
 )";
   EXPECT_TRUE(toml.ends_with(after_modules)) << toml;
   EXPECT_EQ(file_of(plan, "pipesim_plan.py"),
-            R"(# tp2,pp2,dp2,sp,mbs1,zero3,weights=float32,schedule=zb-h1
+            R"(# tp2,pp2,dp2,sp,mbs1,zero3,reshard=last,weights=float32,schedule=zb-h1
 # The plan's model for torchtitan 0.2 (v0.2.2), which imports this file as experimental.custom_import.
 
 from dataclasses import replace
