@@ -35,6 +35,8 @@ TransformerNetwork::TransformerNetwork(const ZooValues& values)
       loss_chunks_(values.has("loss_chunks") ? values.integer("loss_chunks") : 0),
       keeps_as_megatron_(values.has("kept") && values.word("kept") == "megatron"),
       keeps_as_torch_(values.has("kept") && values.word("kept") == "torch"),
+      fuses_swiglu_(values.has("swiglu") && (values.word("swiglu") == "fused" ||
+                                             (values.word("swiglu") == "as-kept" && keeps_as_megatron_))),
       adapters_(adapters(values)) {
   builder_.freeze(adapters_.any());
   if (values.has("products") && values.word("products") == "float8") builder_.multiply_in_float8();
@@ -137,6 +139,8 @@ TensorId TransformerNetwork::mix_values(const std::string& prefix, TensorId quer
   if (writes_scores_) {
     attributes["dropout"] = dropout_rate_;
     attributes["alibi"] = style.alibi ? 1 : 0;
+  } else {
+    attributes["keep_copy"] = keeps_as_megatron_ ? 1 : 0;
   }
   const char* kind = writes_scores_ ? "scored_attention"
                      : relative     ? "relative_attention"
@@ -207,10 +211,17 @@ ZooOption own_heads_option() {
 ZooOption kept_option() {
   return ZooOption::word(
       "kept", {"once", "megatron", "torch"}, "once",
-      "what backward needs, once; or as in Megatron-LM: dropout's masks, the loss's "
-      "softmax in float32, too, but not the activation of a gated feed-forward part, which "
-      "one kernel computes with the product; or as PyTorch's modules do: dropout's masks and the loss's log "
+      "what backward needs, once; or as in Megatron-LM: dropout's masks, the loss's softmax in float32 and "
+      "fused "
+      "attention's result in two orders, too; or as PyTorch's modules do: dropout's masks and the loss's log "
       "softmax in float32");
+}
+
+ZooOption swiglu_option() {
+  return ZooOption::word("swiglu", {"as-kept", "fused", "separate"}, "as-kept",
+                         "the gate's activation and its product with the other half: in one kernel that "
+                         "keeps no activation (fused), "
+                         "or in two kernels; as-kept is fused with kept=megatron");
 }
 
 ZooOption products_option() {
@@ -299,6 +310,7 @@ ZooOptions llama_options(std::int64_t sequence, const TransformerSizes& sizes, s
   options.push_back(loss_chunks_option());
   options.push_back(document_length_option());
   options.push_back(kept_option());
+  options.push_back(swiglu_option());
   options.push_back(products_option());
   for (ZooOption& option : definition_options(definition)) options.push_back(std::move(option));
   return options;

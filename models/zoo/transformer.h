@@ -43,8 +43,8 @@ class TransformerNetwork {
   TensorId norm(const std::string& kind, const std::string& name, TensorId x) {
     return builder_.add(kind, name, {x});
   }
-  /// Whether one kernel computes the gate's silu and its product (kept=megatron).
-  [[nodiscard]] bool fuses_swiglu() const { return keeps_as_megatron_; }
+  /// Whether one kernel computes the gate's silu and its product.
+  [[nodiscard]] bool fuses_swiglu() const { return fuses_swiglu_; }
   TensorId add(const std::string& name, TensorId x, TensorId y) { return builder_.add("add", name, {x, y}); }
   TensorId dropout(const std::string& name, TensorId x);
   TensorId rotary(const std::string& name, TensorId x);
@@ -88,7 +88,7 @@ class TransformerNetwork {
   bool writes_scores_;
   std::int64_t zigzag_, document_length_;
   std::int64_t loss_chunks_;  // 0: the projection is apart from the loss
-  bool keeps_as_megatron_, keeps_as_torch_;
+  bool keeps_as_megatron_, keeps_as_torch_, fuses_swiglu_;
   Adapters adapters_;
   bool adapted_ = false;  // some product has adapters
 };
@@ -101,6 +101,8 @@ ZooOption kv_heads_option(std::int64_t value);
 ZooOption own_heads_option();  ///< kv_heads of models that have one for each head unless told otherwise
 /// What is kept for backward: what it needs, once, or also what Megatron-LM or PyTorch keep beside that.
 ZooOption kept_option();
+/// Whether gated feed-forward parts are one kernel behind the products, or two.
+ZooOption swiglu_option();
 /// The type in which products of layers multiply: the model's own or float8.
 ZooOption products_option();
 ZooOption vocabulary_option(std::int64_t value);

@@ -274,7 +274,7 @@ Recipe parse_recipe(std::string_view text) {
   if (recipe.pipeline > 1) {
     // Each microbatch in flight would keep a copy of the same weights.
     if (sharding.reshard == Never) sharding.reshard = Last, sharding.whole_gradients = false;
-    // As PyTorch's pipelines run FSDP2.
+    // PyTorch's pipelines run FSDP2 so.
     const bool fsdp = seen.contains("fsdp") || seen.contains("hsdp");
     if (fsdp && !seen.contains("reshard") && !seen.contains("gradients")) sharding.reshard = Last;
     if (fsdp && seen.contains("reshard") && sharding.reshard == Always) sharding.whole_gradients = true;

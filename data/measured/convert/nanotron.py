@@ -63,7 +63,7 @@ def run_of(row):
     run.workload = f"{model} on {n['n_gpus']} GPUs, batch {batch}"
     run.traits = n
     run.model = (f"llama:dtype=bfloat16,sequence={SEQUENCE},layers={layers},hidden={hidden},ffn={ffn},heads={heads},"
-                 f"kv_heads={heads},vocab={WORDS},projection=tied,kept=megatron")
+                 f"kv_heads={heads},vocab={WORDS},projection=tied,kept=megatron,swiglu=separate")
     run.devices, run.batch, run.runtime = part_of("dgx-h100", 8, n["n_gpus"]), batch, "nanotron"
     # Tensor parallelism scatters the sequence (tp_mode REDUCE_SCATTER of the playbook's configurations).
     run.recipe = (f"tp{n['tp']},pp{n['pp']},dp{n['dp']},mbs{n['mbs']}" + (",sp" if n["tp"] > 1 else "") +

@@ -258,10 +258,10 @@ SLOW_TEST(ImportPlan, JudgesARunAgainstTheBestRecipe) {
   EXPECT_THAT(outcome.out, HasSubstr("  model      gpt"));
   EXPECT_THAT(outcome.out, HasSubstr("  recipe     tp8,dp1,mbs1\n  batch      16 in 16 microbatches of 1\n"));
   EXPECT_THAT(outcome.out,
-              HasSubstr("  memory     173 MB on the fullest device, which fits\n  iteration  173 ms\n"));
+              HasSubstr("  memory     174 MB on the fullest device, which fits\n  iteration  173 ms\n"));
   EXPECT_THAT(outcome.out, testing::ContainsRegex(
                                "\nthe single changes that gain most\n  --micro-batch-size 2 instead of 1: "
-                               "86.3 ms, 50.0 % less, 228 MB\n"));
+                               "86.3 ms, 50.0 % less, 230 MB\n"));
   EXPECT_THAT(outcome.out,
               testing::ContainsRegex("\nthe best of [0-9,]+ recipes that Megatron-LM runs, proven\n  "
                                      "[^ \n]+\n  iteration  [0-9.]+ ms, [0-9.]+ % less, because "

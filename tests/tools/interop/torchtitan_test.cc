@@ -340,7 +340,8 @@ TEST(Torchtitan, WritesAConfigurationAndALaunchLine) {
   const FrameworkPlan plan = framework_plan(
       "llama3-8b:layers=32", parse_recipe("tp2,pp2,dp2,sp,mbs1,fsdp,recompute=full"), topology, 4);
   const std::string config = file_of(plan, "pipesim_plan.py");
-  const std::string before_modules = R"py(# tp2,pp2,dp2,sp,mbs1,zero3,reshard=last,weights=float32,recompute=full
+  const std::string before_modules =
+      R"py(# tp2,pp2,dp2,sp,mbs1,zero3,reshard=last,weights=float32,recompute=full
 # For torchtitan's main branch (b5bcd76c6 of August 2026).
 
 from dataclasses import replace
@@ -420,7 +421,8 @@ TEST(Torchtitan, WritesATomlFileAndItsModel) {
                      parse_recipe("tp2,pp2,dp2,sp,mbs1,fsdp,schedule=zb-h1"), make_topology("dgx-h100:1"), 4),
       "torchtitan", "0.2");
   const std::string toml = file_of(plan, "pipesim_plan.toml");
-  const std::string before_modules = R"(# tp2,pp2,dp2,sp,mbs1,zero3,reshard=last,weights=float32,schedule=zb-h1
+  const std::string before_modules =
+      R"(# tp2,pp2,dp2,sp,mbs1,zero3,reshard=last,weights=float32,schedule=zb-h1
 # For torchtitan 0.2 (v0.2.2).
 
 [experimental]
