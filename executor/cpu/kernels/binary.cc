@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include "executor/cpu/kernels/kernel.h"
 #include "executor/cpu/kernels/operands.h"
