@@ -468,20 +468,16 @@ namespace {
 // Adds what is on the device all the time.
 void add_permanent(const ExpandedStrategy& expanded, DeviceId device, LiveBytes& live) {
   const PlanContents& contents = expanded.contents();
-  const BoundStrategy& strategy = expanded.strategy();
-  for (std::size_t i = 0; i < strategy.size(); ++i) {
-    const OperatorId op(i);
-    if (contents.backward().owned_weights(op).empty()) continue;
-    const OwnedUpdates& work = contents.update_work(op, strategy);
+  for_each_update(expanded, [&](OperatorId op, const OwnedUpdates& work) {
     for (std::size_t k = 0; k < work.holders.size(); ++k) {
       if (work.holders[k] != device) continue;
       add_live(live, op, MemoryCategory::Weights, work.memory[k].weights);
       add_live(live, op, MemoryCategory::Gradients, work.memory[k].gradients);
       add_live(live, op, MemoryCategory::OptimizerState, work.memory[k].optimizer_state);
     }
-  }
+  });
   for (const TensorId w : contents.backward().frozen_weights()) {
-    const Layout& home = contents.layouts()[contents.state_of(w, strategy)];
+    const Layout& home = contents.layouts()[contents.state_of(w, expanded.strategy())];
     for (const LayoutEntry& e : home.entries_on(device))
       add_live(live, contents.graph().consumers(w).front().op, MemoryCategory::Weights,
                contents.graph().tensor(w).stored(home.box(e).elements()));

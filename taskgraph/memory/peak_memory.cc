@@ -69,15 +69,11 @@ namespace {
 
 void add_all_versions(const ExpandedStrategy& expanded, std::vector<Bytes>& bytes) {
   const PlanContents& contents = expanded.contents();
-  const BoundStrategy& strategy = expanded.strategy();
-  for (std::size_t i = 0; i < strategy.size(); ++i) {
-    const OperatorId op(i);
-    if (contents.backward().owned_weights(op).empty()) continue;
-    const OwnedUpdates& work = contents.update_work(op, strategy);
+  for_each_update(expanded, [&](OperatorId op, const OwnedUpdates& work) {
     const std::int64_t older = contents.versions().copies(contents.stage_of(op)) - 1;
     for (std::size_t k = 0; k < work.devices.size(); ++k)
       bytes[work.devices[k].index()] += older * work.memory[k].weights;
-  }
+  });
 }
 
 // Adds the gradients of a weight in all microbatches, before they are reduced to the parts that devices keep.
