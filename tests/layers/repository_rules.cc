@@ -54,24 +54,59 @@ std::string_view first_name(std::string_view text) {
   return text.substr(0, static_cast<std::size_t>(std::ranges::find_if_not(text, is_name) - text.begin()));
 }
 
-// What a line of a namespace declares: "Task" for "struct Task {", "kMost" for "constexpr int kMost = 3;",
-// all of the line for the head of a function. Nothing where it is another line.
-std::optional<std::string> declared_by(std::string_view line) {
-  if (line.empty() || line.front() == ' ' || line.ends_with(';') != line.starts_with("const")) return {};
-  for (const std::string_view kind : {"struct ", "class ", "enum class ", "enum "}) {
-    if (line.starts_with(kind)) return std::string(first_name(line.substr(kind.size())));
-  }
-  if (line.starts_with("const")) {
-    const std::size_t at = line.find(" k");
-    return at == std::string_view::npos ? std::nullopt
-                                        : std::optional<std::string>(first_name(line.substr(at + 1)));
-  }
-  if (line.ends_with(" {") && line.find('(') != std::string_view::npos) return std::string(line);
-  return {};
+// The type of a parameter, without its name: "const Task&" for "const Task& task = {}".
+std::string_view type_of(std::string_view parameter) {
+  parameter = parameter.substr(0, parameter.find(" = "));
+  parameter.remove_prefix(std::min(parameter.find_first_not_of(' '), parameter.size()));
+  const auto name = std::find_if_not(parameter.rbegin(), parameter.rend(), is_name);
+  const auto type = static_cast<std::size_t>(parameter.rend() - name);
+  return type > 0 && parameter[type - 1] == ' ' ? parameter.substr(0, type - 1) : parameter;
 }
 
-// Calls back with the names of the anonymous namespaces of a file, each behind the namespaces that it is in.
-void for_each_hidden_name(const SourceFile& file, const std::function<void(std::string)>& call) {
+// What tells apart overloads: "half(int, double)" for "int half(int a, double b) {".
+std::string signature(std::string_view head) {
+  const std::size_t open = head.find('(');
+  const auto name = std::find_if_not(head.rend() - static_cast<std::ptrdiff_t>(open), head.rend(), is_name);
+  std::string text(head.substr(static_cast<std::size_t>(head.rend() - name), open + 1));
+  text.resize(text.find('(') + 1);
+  std::size_t begin = open + 1;
+  int depth = 0;
+  for (std::size_t at = begin; at < head.size(); ++at) {
+    const char c = head[at];
+    if (depth == 0 && (c == ',' || c == ')')) {
+      text += type_of(head.substr(begin, at - begin));
+      text += c == ',' ? ", " : ")";
+      begin = at + 1;
+      if (c == ')') break;
+    }
+    depth += c == '<' || c == '(' ? 1 : 0;
+    depth -= c == '>' || c == ')' ? 1 : 0;
+  }
+  return text;
+}
+
+// What a line of a namespace declares: "Task" for "struct Task {", "kMost" for "constexpr int kMost = 3;",
+// a signature for the head of a function. Nothing where it is another line.
+std::optional<std::string> declared_by(std::string_view line) {
+  if (line.empty() || line.front() == ' ' || line.starts_with("static_assert")) return {};
+  for (const std::string_view kind : {"struct ", "class ", "enum class ", "enum "}) {
+    if (!line.starts_with(kind)) continue;
+    return line.ends_with(';') ? std::nullopt
+                               : std::optional<std::string>(first_name(line.substr(kind.size())));
+  }
+  const std::size_t open = line.find('('), value = line.find(" = ");
+  if (line.starts_with("const") || line.starts_with("inline const")) {
+    const std::size_t at = line.substr(0, std::min({open, value, line.find('{')})).rfind(" k");
+    if (at != std::string_view::npos) return std::string(first_name(line.substr(at + 1)));
+  }
+  const bool head = (line.ends_with(" {") || line.ends_with(");")) && open != std::string_view::npos &&
+                    open > 0 && is_name(line[open - 1]) && open < value;
+  return head ? std::optional<std::string>(signature(line)) : std::nullopt;
+}
+
+// Calls back with the names that a file's namespaces declare, each behind the named namespaces that it is in,
+// and with whether it is in an anonymous one.
+void for_each_name(const SourceFile& file, const std::function<void(std::string, bool)>& call) {
   std::vector<std::string> spaces;
   std::istringstream lines(file.text);
   for (std::string line; std::getline(lines, line);) {
@@ -79,8 +114,10 @@ void for_each_hidden_name(const SourceFile& file, const std::function<void(std::
       spaces.push_back(line);
     } else if (line.starts_with("}  // namespace") && !spaces.empty()) {
       spaces.pop_back();
-    } else if (!spaces.empty() && spaces.back() == "namespace {") {
-      if (const auto name = declared_by(line)) call(fmt::format("{}{}", fmt::join(spaces, ""), *name));
+    } else if (const auto name = spaces.empty() ? std::nullopt : declared_by(line)) {
+      const bool hidden = spaces.back() == "namespace {";
+      const std::span named(spaces.begin(), spaces.end() - (hidden ? 1 : 0));
+      call(fmt::format("{}{}", fmt::join(named, ""), *name), hidden);
     }
   }
 }
@@ -98,14 +135,26 @@ std::string folder_of_unit(const std::string& path) {
 }  // namespace
 
 std::vector<std::string> clashing_names(std::span<const SourceFile> files) {
+  std::map<std::string, std::string> declared;                       // by the function's name: a header
   std::map<std::pair<std::string, std::string>, std::string> first;  // by folder and name: a file
   std::vector<std::string> clashes;
+  const auto found = [&](const std::string& name, const std::string& there, const std::string& here) {
+    clashes.push_back(fmt::format("{}: is in {} and in {}", name.substr(name.rfind(" {") + 2), there, here));
+  };
   for (const SourceFile& file : files) {
-    for_each_hidden_name(file, [&](const std::string& name) {
-      const auto [found, isnew] = first.try_emplace({folder_of_unit(file.path), name}, file.path);
-      if (!isnew && found->second != file.path)
-        clashes.push_back(fmt::format("{}: is in {} and in {}", name.substr(name.rfind("namespace {") + 11),
-                                      found->second, file.path));
+    if (!file.is_header()) continue;
+    for_each_name(file, [&](const std::string& name, bool) {
+      if (name.ends_with(")")) declared.try_emplace(name, file.path);
+    });
+  }
+  for (const SourceFile& file : files) {
+    for_each_name(file, [&](const std::string& name, bool hidden) {
+      if (!hidden) return;
+      const auto [before, isnew] = first.try_emplace({folder_of_unit(file.path), name}, file.path);
+      if (!isnew && before->second != file.path) found(name, before->second, file.path);
+      const auto header = declared.find(name);
+      if (header != declared.end() && !header->second.starts_with("tests/"))
+        found(name, header->second, file.path);
     });
   }
   return clashes;

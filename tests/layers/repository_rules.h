@@ -20,7 +20,8 @@ std::vector<std::string> comments_without_subject(const SourceFile& file);
 
 /// Names of anonymous namespaces that two .cc files of a top-level folder (of tests: of tests of one) give to
 /// something else each, as `NAME: is in PATH and in PATH`. Units of compilation are made of whole folders,
-/// where these files would not compile together. Finds types, constants, and functions whose heads are equal.
+/// where these files would not compile together. Finds types, constants, and functions of the same name and
+/// parameters; these must not be in a header, either, that is not one of tests.
 std::vector<std::string> clashing_names(std::span<const SourceFile> files);
 
 /// Folders with more than 30 files, as `FOLDER: REASON`.

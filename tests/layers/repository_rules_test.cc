@@ -42,7 +42,7 @@ TEST(RepositoryRules, NoFolderIsCrowded) {
 }
 
 TEST(RepositoryRules, NoHiddenNamesClashInAUnit) {
-  EXPECT_THAT(clashing_names(source_tree({".cc"})), IsEmpty());
+  EXPECT_THAT(clashing_names(source_tree({".cc", ".h"})), IsEmpty());
 }
 
 TEST(RepositoryRules, CatchHiddenNamesThatClash) {
@@ -58,7 +58,9 @@ TEST(RepositoryRules, CatchHiddenNamesThatClash) {
   EXPECT_THAT(clashes("constexpr int kMost = 3;\n", "const std::string kMost{\"a\"};\n"),
               ElementsAre("kMost: is in sim/a.cc and in sim/b/c.cc"));
   EXPECT_THAT(clashes("int half(int a) {\n", "int half(int a) {\n"),
-              ElementsAre("int half(int a) {: is in sim/a.cc and in sim/b/c.cc"));
+              ElementsAre("half(int): is in sim/a.cc and in sim/b/c.cc"));
+  EXPECT_THAT(clashes("int half(const A<int, B>& a, int b) {\n", "double half(const A<int, B>& x, int) {\n"),
+              ElementsAre("half(const A<int, B>&, int): is in sim/a.cc and in sim/b/c.cc"));
   EXPECT_THAT(clashes("int half(int a) {\n", "int half(double a) {\n"), IsEmpty());
   EXPECT_THAT(clashes("struct Task {\n", "  struct Task {\n"), IsEmpty());
   EXPECT_THAT(
@@ -70,6 +72,11 @@ TEST(RepositoryRules, CatchHiddenNamesThatClash) {
   EXPECT_THAT(clashing_names(std::vector{file("tests/sim/a.cc", "struct A {\n"),
                                          file("tests/sim/b.cc", "struct A {\n")}),
               ElementsAre("A: is in tests/sim/a.cc and in tests/sim/b.cc"));
+  const SourceFile header{"topologies/a.h",
+                          "namespace pipesim {\nint half(int whole);\n}  // namespace pipesim\n"};
+  EXPECT_THAT(clashing_names(std::vector{header, file("sim/a.cc", "std::string half(int a) {\n")}),
+              ElementsAre("half(int): is in topologies/a.h and in sim/a.cc"));
+  EXPECT_THAT(clashing_names(std::vector{header, file("sim/a.cc", "int half(int a, int b) {\n")}), IsEmpty());
   // Namespaces of their own keep them apart.
   SourceFile apart = file("sim/a.cc", "struct A {\n");
   apart.text.replace(apart.text.find("pipesim"), 7, "pipesim::cpu");

@@ -11,10 +11,6 @@
 namespace pipesim {
 namespace {
 
-std::string share_of(Bytes bytes, Bytes all) {
-  return fmt::format("{:.1f} %", 100 * static_cast<double>(bytes.value) / static_cast<double>(all.value));
-}
-
 std::string switches_text(const MemoryList& list, Nanoseconds time) {
   if (list.switches.empty()) return "  no recomputation and no state sharding makes this peak smaller\n";
   Table table({{"with"}, {"peak", Align::Right}, {"frees", Align::Right}, {"iteration", Align::Right}});
@@ -33,6 +29,9 @@ std::string to_text(const MemoryList& list, Nanoseconds time, const Topology& to
                {"buffers", Align::Right},
                {"memory", Align::Right},
                {"share", Align::Right}});
+  const auto share = [&](Bytes part) {
+    return percent(static_cast<double>(part.value) / static_cast<double>(list.peak.value));
+  };
   Bytes others;
   std::int64_t buffers = 0;
   for (std::size_t i = 0; i < list.lines.size(); ++i) {
@@ -42,10 +41,9 @@ std::string to_text(const MemoryList& list, Nanoseconds time, const Topology& to
       continue;
     }
     table.add({line.operators, std::string(name_of(line.category)), fmt::format("{}", line.buffers),
-               pretty(line.bytes), share_of(line.bytes, list.peak)});
+               pretty(line.bytes), share(line.bytes)});
   }
-  if (others.value > 0)
-    table.add({"others", "", fmt::format("{}", buffers), pretty(others), share_of(others, list.peak)});
+  if (others.value > 0) table.add({"others", "", fmt::format("{}", buffers), pretty(others), share(others)});
   table.add({"peak", "", "", pretty(list.peak), ""});
   return table.str(2) + "\n" + switches_text(list, time);
 }
