@@ -71,14 +71,16 @@ class RoutedRows {
         rows = of_tensors_[use.tensor.index()];
     }
     if (op.kind == "moe_combine") rows = 1;
+    if (op.kind == "moe_dispatch") {
+      const auto elements = [&](std::size_t use) {
+        return static_cast<double>(graph_.tensor(op.uses[use].tensor).elements());
+      };
+      constexpr std::size_t kTokens = 0, kSlots = 2;
+      const auto choices = static_cast<double>(std::get<std::int64_t>(op.attributes.at("top_k")));
+      rows = choices * elements(kTokens) / elements(kSlots);
+    }
     for (const TensorUse& use : op.uses) {
-      if (use.role != Role::Output) continue;
-      if (op.kind == "moe_dispatch") {
-        const auto choices = static_cast<double>(std::get<std::int64_t>(op.attributes.at("top_k")));
-        rows = choices * static_cast<double>(graph_.tensor(op.uses.front().tensor).elements()) /
-               static_cast<double>(graph_.tensor(use.tensor).elements());
-      }
-      of_tensors_[use.tensor.index()] = rows;
+      if (use.role == Role::Output) of_tensors_[use.tensor.index()] = rows;
     }
     return rows;
   }

@@ -93,10 +93,22 @@ void build_swiglu(OperatorDraft& draft) {
                            to_text(draft.shape(0))));
   draft.input(0, draft.axes(dims)).saved = true;
   draft.input(1, draft.axes(dims)).saved = true;
+  // silu and a product; their slopes, and silu once more.
+  double forward = 6, backward = 12;
+  if (draft.inputs() > 2) {
+    std::vector<std::int64_t> rows = draft.shape(0);
+    rows.back() = 1;
+    if (draft.shape(2) != rows)
+      draft.fail(fmt::format("input 2 has shape {}, allowed: {}, a weight for each row of input 0",
+                             to_text(draft.shape(2)), to_text(rows)));
+    std::vector<IndexExpr> weights = draft.axes(dims);
+    weights.back() = IndexExpr::whole(1);
+    draft.input(2, weights).saved = true;
+    forward += 1, backward += 4;  // the gradients of both factors are weighted; the weight's is a sum
+  }
   draft.output("", draft.axes(dims));
-  constexpr double kForward = 6, kBackward = 12;  // silu and a product; their slopes, and silu once more
-  draft.op.flops_forward = {{kForward, dims}};
-  draft.op.flops_backward_input = {{kBackward, dims}};
+  draft.op.flops_forward = {{forward, dims}};
+  draft.op.flops_backward_input = {{backward, dims}};
 }
 
 }  // namespace
@@ -152,10 +164,11 @@ std::vector<OperatorKind> elementwise_kinds() {
        {{{"x", {64, 128, 512}}}, {{"rate", 0.1}}},
        build_dropout});
   kinds.push_back({"swiglu",
-                   "silu(x) · y in one kernel, which keeps x and y (Shazeer, 2020; arXiv:2002.05202)",
-                   "x[any dims], y[as x]",
+                   "silu(x) · y, times a weight for each row if there is one, in one kernel, which keeps its "
+                   "operands (Shazeer, 2020; arXiv:2002.05202)",
+                   "x[any dims], y[as x], optionally w[as x, the last dim 1]",
                    2,
-                   2,
+                   3,
                    {},
                    {{{"x", {64, 128, 512}}, {"y", {64, 128, 512}}}, {}},
                    build_swiglu});

@@ -6,6 +6,8 @@
 namespace pipesim {
 namespace {
 
+constexpr double kBytesOfRoute = 8;  // expert and slot of a routed token
+
 void check_top_k(const OperatorDraft& draft) {
   const std::int64_t experts = draft.shape(1)[2], top_k = draft.integer("top_k");
   if (top_k > experts)
@@ -52,14 +54,20 @@ void build_dispatch(OperatorDraft& draft) {
   const FactorIndex g = draft.factor("g", FactorKind::Sample, draft.shape(0)[0]);
   const TokenGroups groups(draft, positions, draft.integer("groups"), draft.integer("groups") > 1);
   const FactorIndex e = draft.factor("e", FactorKind::Parameter, experts);
+  const bool weights = draft.added_flag("weights");
   const FactorIndex h = draft.factor("h", FactorKind::Attribute, draft.shape(0)[2]);
+  if (weights) draft.at(h).max_degree = 1;  // each part of the width would add the weights' gradient
   TensorUse& x = draft.input(0, {draft.axis(g), groups.positions(), draft.axis(h)});
   x.forward_passes = x.backward_passes = 0;
-  draft.index(1, {draft.axis(g), groups.positions(), IndexExpr::whole(experts)});
-  const IndexExpr capacity = IndexExpr::whole(draft.integer("capacity"));
-  TensorUse& z =
-      draft.output("", groups.with(draft, {draft.axis(g), draft.axis(e), capacity, draft.axis(h)}));
+  const std::vector<IndexExpr> p{draft.axis(g), groups.positions(), IndexExpr::whole(experts)};
+  weights ? draft.input(1, p) : draft.index(1, p);
+  const auto slots = [&](const IndexExpr& width) {
+    return groups.with(draft,
+                       {draft.axis(g), draft.axis(e), IndexExpr::whole(draft.integer("capacity")), width});
+  };
+  TensorUse& z = draft.output(weights ? "tokens" : "", slots(draft.axis(h)));
   z.forward_passes = z.backward_passes = 0;
+  if (weights) draft.output("weights", slots(IndexExpr::whole(1)));
   // Models keep the fingerprints that they had before there were groups.
   if (draft.integer("groups") == 1) draft.op.attributes.erase("groups");
   // Only the chosen rows of x and z move, read and written once; a shard has the rows of its experts.
@@ -67,7 +75,7 @@ void build_dispatch(OperatorDraft& draft) {
   const double rows_per_expert = routed / static_cast<double>(experts);
   draft.op.bytes_forward_extra = {{2 * rows_per_expert * draft.element_bytes(), groups.with({g, e, h})}};
   draft.op.bytes_backward_extra = draft.op.bytes_forward_extra;
-  draft.op.saved_extra_bytes = {{8 * routed, groups.with({g})}};  // expert and slot of every routed token
+  draft.op.saved_extra_bytes = {{kBytesOfRoute * routed, groups.with({g})}};
 }
 
 void build_combine(OperatorDraft& draft) {
@@ -84,14 +92,20 @@ void build_combine(OperatorDraft& draft) {
   const FactorIndex e = draft.factor("e", FactorKind::Reduction, z[dim]);
   const FactorIndex h = draft.factor("h", FactorKind::Attribute, z[dim + 2]);
   const IndexExpr capacity = IndexExpr::whole(z[dim + 1]);
-  draft.input(0, groups.with(draft, {draft.axis(g), draft.axis(e), capacity, draft.axis(h)})).saved = true;
-  draft.input(1, {draft.axis(g), groups.positions(), IndexExpr::whole(z[dim])}).saved = true;
+  const bool weighs = !draft.added_flag("unweighted");
+  draft.input(0, groups.with(draft, {draft.axis(g), draft.axis(e), capacity, draft.axis(h)})).saved = weighs;
+  const std::vector<IndexExpr> p{draft.axis(g), groups.positions(), IndexExpr::whole(z[dim])};
+  (weighs ? draft.input(1, p) : draft.index(1, p)).saved = weighs;
   draft.output("", {draft.axis(g), groups.positions(), draft.axis(h)});
   // k·n rows a group, spread over the experts: a shard combines the rows of its own.
-  const double rows_per_expert =
-      static_cast<double>(draft.integer("top_k") * groups.tokens()) / static_cast<double>(z[dim]);
-  draft.op.flops_forward = {{2 * rows_per_expert, groups.with({g, e, h})}};
-  draft.op.flops_backward_input = {{4 * rows_per_expert, groups.with({g, e, h})}};
+  const auto routed = static_cast<double>(draft.integer("top_k") * groups.tokens());
+  const double rows_per_expert = routed / static_cast<double>(z[dim]);
+  draft.op.flops_forward = {{(weighs ? 2 : 1) * rows_per_expert, groups.with({g, e, h})}};
+  if (weighs) {
+    draft.op.flops_backward_input = {{4 * rows_per_expert, groups.with({g, e, h})}};
+  } else {
+    draft.op.saved_extra_bytes = {{kBytesOfRoute * routed, groups.with({g})}};
+  }
 }
 
 void build_expert_linear(OperatorDraft& draft) {
@@ -134,7 +148,9 @@ std::vector<OperatorKind> expert_kinds() {
        2,
        2,
        {top_k, Schema::integer("capacity", "tokens per expert and group"),
-        Schema::integer("groups", "groups of neighbouring tokens in a sample", 1)},
+        Schema::integer("groups", "groups of neighbouring tokens in a sample", 1),
+        Schema::flag("weights", false,
+                     "has a second result, w[g, e, c, 1] or w[g, m, e, c, 1]: p of each slot's token")},
        {{{"x", {64, 128, 512}}, {"p", {64, 128, 8}}}, {{"top_k", 2}, {"capacity", 40}}},
        build_dispatch},
       {"expert_linear",
@@ -146,11 +162,12 @@ std::vector<OperatorKind> expert_kinds() {
        {{{"z", {64, 8, 40, 512}}}, {{"out", 2048}}},
        build_expert_linear},
       {"moe_combine",
-       "adds the experts' results for every token, weighted by p",
+       "adds the experts' results for every token, weighted by p unless they have been",
        "z[g, e, c, h] or z[g, m, e, c, h], p[g, n, e]",
        2,
        2,
-       {top_k},
+       {top_k, Schema::flag("unweighted", false,
+                            "adds them as they are; p says only where they are, and has no gradient")},
        {{{"z", {64, 8, 40, 512}}, {"p", {64, 128, 8}}}, {{"top_k", 2}}},
        build_combine}};
 }

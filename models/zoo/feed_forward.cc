@@ -41,20 +41,31 @@ RoutedTokens route_tokens(TransformerNetwork& net, TensorId x, const ExpertSizes
       "linear", "router", {x},
       {{"out", Sizes{sizes.experts}}, {"bias", 0}, {"router", 1}, {"router_groups", sizes.groups}});
   const TensorId weights = builder.add(sizes.gate, "router_weights", {scores});
-  return {builder.add("moe_dispatch", "dispatch", {x, weights},
-                      {{"top_k", sizes.top_k}, {"capacity", sizes.capacity}, {"groups", sizes.groups}}),
-          weights};
+  Attributes attributes{{"top_k", sizes.top_k}, {"capacity", sizes.capacity}, {"groups", sizes.groups}};
+  if (!net.keeps_as_megatron())
+    return {builder.add("moe_dispatch", "dispatch", {x, weights}, attributes), weights};
+  attributes.emplace("weights", 1);
+  const std::vector<TensorId> slots = builder.add_all("moe_dispatch", "dispatch", {x, weights}, attributes);
+  return {slots[0], weights, slots[1]};
+}
+
+TensorId combine_experts(TransformerNetwork& net, TensorId results, const RoutedTokens& routed,
+                         const ExpertSizes& sizes) {
+  Attributes attributes{{"top_k", sizes.top_k}};
+  if (routed.slot_weights) attributes.emplace("unweighted", 1);
+  return net.builder().add("moe_combine", "combine", {results, routed.weights}, attributes);
 }
 
 TensorId experts_ffn(TransformerNetwork& net, TensorId x, const ExpertSizes& sizes) {
   GraphBuilder& builder = net.builder();
-  const auto [z, weights] = route_tokens(net, x, sizes);
+  const RoutedTokens routed = route_tokens(net, x, sizes);
   const bool fused = net.fuses_swiglu();
-  const TensorId gate = net.expert_product("gate", z, sizes.ffn, fused ? "none" : "silu");
-  const TensorId up = net.expert_product("up", z, sizes.ffn);
-  const TensorId gated = builder.add(fused ? "swiglu" : "mul", "gated", {gate, up});
-  const TensorId down = net.expert_product("down", gated, sizes.hidden);
-  return builder.add("moe_combine", "combine", {down, weights}, {{"top_k", sizes.top_k}});
+  std::vector<TensorId> factors{net.expert_product("gate", routed.tokens, sizes.ffn, fused ? "none" : "silu"),
+                                net.expert_product("up", routed.tokens, sizes.ffn)};
+  if (fused && routed.slot_weights) factors.push_back(*routed.slot_weights);
+  TensorId gated = builder.add(fused ? "swiglu" : "mul", "gated", factors);
+  if (!fused && routed.slot_weights) gated = builder.add("mul", "weighted", {gated, *routed.slot_weights});
+  return combine_experts(net, net.expert_product("down", gated, sizes.hidden), routed, sizes);
 }
 
 ZooOptions experts_options(std::int64_t experts, std::int64_t top_k) {

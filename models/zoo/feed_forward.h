@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "models/zoo/transformer.h"
@@ -22,12 +23,18 @@ struct ExpertSizes {
 /// From the options of experts_options(), hidden and sequence. `ffn`: the width of an expert.
 ExpertSizes expert_sizes(const ZooValues& values, std::int64_t ffn);
 
-/// Tokens by expert, and the weights of each token's experts.
+/// Tokens by expert, and the weights of each token's experts. Networks that keep as Megatron-LM does (from
+/// 0.13 on) weigh what enters an expert's last product, not what leaves it, so that nothing that experts
+/// return is kept for backward: `slot_weights` are those of the tokens' slots then.
 struct RoutedTokens {
   TensorId tokens, weights;
+  std::optional<TensorId> slot_weights = {};
 };
 /// Operators "router", "router_weights" and "dispatch".
 RoutedTokens route_tokens(TransformerNetwork& net, TensorId x, const ExpertSizes& sizes);
+/// The operator "combine": adds up what experts made of the tokens.
+TensorId combine_experts(TransformerNetwork& net, TensorId results, const RoutedTokens& routed,
+                         const ExpertSizes& sizes);
 
 /// Routes each token to its top_k experts, each a gated feed-forward part, and adds up by router weight.
 TensorId experts_ffn(TransformerNetwork& net, TensorId x, const ExpertSizes& sizes);

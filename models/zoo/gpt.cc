@@ -19,11 +19,10 @@ struct GptLayer {
 
 /// Experts are two products with gelu in between, without biases.
 TensorId gpt_experts(TransformerNetwork& net, TensorId x, const ExpertSizes& sizes) {
-  GraphBuilder& builder = net.builder();
   const RoutedTokens routed = route_tokens(net, x, sizes);
-  const TensorId inner = net.expert_product("ffn1", routed.tokens, sizes.ffn, "gelu");
-  const TensorId outer = net.expert_product("ffn2", inner, sizes.hidden);
-  return builder.add("moe_combine", "combine", {outer, routed.weights}, {{"top_k", sizes.top_k}});
+  TensorId inner = net.expert_product("ffn1", routed.tokens, sizes.ffn, "gelu");
+  if (routed.slot_weights) inner = net.builder().add("mul", "weighted", {inner, *routed.slot_weights});
+  return combine_experts(net, net.expert_product("ffn2", inner, sizes.hidden), routed, sizes);
 }
 
 /// Norms come before attention and the feed-forward part.

@@ -212,8 +212,8 @@ ZooOption kept_option() {
   return ZooOption::word(
       "kept", {"once", "megatron", "torch"}, "once",
       "what backward needs, once; or as in Megatron-LM: dropout's masks, the loss's softmax in float32 and "
-      "fused "
-      "attention's result in two orders, too; or as PyTorch's modules do: dropout's masks and the loss's log "
+      "fused attention's result in two orders, too, but nothing that experts return, as their results are "
+      "weighted before the last product; or as PyTorch's modules do: dropout's masks and the loss's log "
       "softmax in float32");
 }
 

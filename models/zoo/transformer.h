@@ -43,6 +43,7 @@ class TransformerNetwork {
   TensorId norm(const std::string& kind, const std::string& name, TensorId x) {
     return builder_.add(kind, name, {x});
   }
+  [[nodiscard]] bool keeps_as_megatron() const { return keeps_as_megatron_; }
   /// Whether one kernel computes the gate's silu and its product.
   [[nodiscard]] bool fuses_swiglu() const { return fuses_swiglu_; }
   TensorId add(const std::string& name, TensorId x, TensorId y) { return builder_.add("add", name, {x, y}); }

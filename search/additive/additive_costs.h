@@ -96,6 +96,10 @@ class AdditiveCosts {
     std::int64_t keepers = 0;  // consumers that keep what they get until backward; 0: this one does not
     std::vector<Time> time;  // of one: [choice of from · choices of to + choice of to]; to itself: [choice]
   };
+  // Elements of a layout on those devices that hold some.
+  struct PartSizes {
+    std::int64_t least = 0, most = 0;
+  };
   struct Held {
     Bytes always, in_flight, once;
   };
@@ -162,8 +166,8 @@ class AdditiveCosts {
   std::vector<std::vector<std::size_t>> nodes_of_list_;  // [size class][list]
   BoundStrategy others_;  // what operators have while one unit's weights are looked at
   LeastTraffic least_;
-  std::map<std::vector<std::int64_t>, double> bounds_;           // by element size and layouts
-  std::map<std::pair<LayoutId, std::int64_t>, Bytes> smallest_;  // device's part, by element size
+  std::map<std::vector<std::int64_t>, double> bounds_;  // by element size and layouts
+  std::map<LayoutId, PartSizes> parts_;
   std::int64_t planned_ = 0;
 };
 

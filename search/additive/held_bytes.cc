@@ -6,12 +6,18 @@
 namespace pipesim {
 namespace {
 
-Bytes smallest_part(const Layout& layout, std::int64_t element_bytes) {
+// Elements on the devices that hold some.
+std::vector<std::int64_t> parts_of(const Layout& layout) {
   std::map<DeviceId, std::int64_t> elements;
   for (const LayoutEntry& e : layout.entries()) elements[e.device] += layout.box(e).elements();
-  const auto least = std::ranges::min_element(elements, {}, [](const auto& part) { return part.second; });
-  return Bytes(least == elements.end() ? 0 : least->second * element_bytes);
+  std::vector<std::int64_t> parts;
+  for (const auto& [device, count] : elements) parts.push_back(count);
+  return parts;
 }
+
+// A device that receives a tensor copies its own part of it to the others, and no longer keeps that part. The
+// node of the maker counts it, so a move adds what is more.
+Bytes bytes_beyond(Bytes received, Bytes own) { return std::max(received - own, Bytes(0)); }
 
 }  // namespace
 
@@ -93,18 +99,30 @@ void AdditiveCosts::note_held(std::size_t unit, Choice& choice) {
     with_config(unit, w, choice.config, [&] { choice.held.push_back(state_of(w)); });
 }
 
-// Returns what the consumer's fullest device receives, divided by the number of consumers that keep it.
+// Returns what the move adds on the consumer's fullest device, divided by the number of consumers that keep
+// what they get.
 Bytes AdditiveCosts::kept_bytes(const Flow& flow, LayoutId data, LayoutId needed, bool planned) {
   const PlanContents& contents = evaluator_.contents();
+  const Layout& made = contents.layouts()[data];
+  const Operator& maker = evaluator_.graph().op(flow.producer.op);
+  const bool kept_by_maker = maker.uses[static_cast<std::size_t>(flow.producer.use)].saved;
+  const auto bytes = [element = contents.transfer_setting(flow.tensor).element_bytes](std::int64_t elements) {
+    return Bytes(elements * element);
+  };
   Bytes most;
   if (planned) {
     const CommunicationPlan& plan = contents.transfer_plan(flow.tensor, std::span(&data, 1), needed);
-    for (const auto& [device, bytes] : plan.received) most = std::max(most, bytes);
+    for (const auto& [device, received] : plan.received)
+      most = std::max(most, bytes_beyond(received, bytes(kept_by_maker ? 0 : made.elements_on(device))));
   } else {
-    const std::int64_t element = contents.transfer_setting(flow.tensor).element_bytes;
-    const auto [known, is_new] = smallest_.try_emplace({needed, element});
-    if (is_new) known->second = smallest_part(contents.layouts()[needed], element);
-    most = known->second;
+    const auto part = [&](LayoutId layout) -> const PartSizes& {
+      const auto [known, is_new] = parts_.try_emplace(layout);
+      if (!is_new) return known->second;
+      const std::vector<std::int64_t> parts = parts_of(contents.layouts()[layout]);
+      if (!parts.empty()) known->second = {std::ranges::min(parts), std::ranges::max(parts)};
+      return known->second;
+    };
+    most = bytes_beyond(bytes(part(needed).least), bytes(kept_by_maker ? 0 : part(data).most));
   }
   return Bytes(most.value / flow.keepers);
 }

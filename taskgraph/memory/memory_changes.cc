@@ -306,9 +306,27 @@ class BufferLives {
       const CommunicationTask& t = w.plan->tasks[i];
       for (const DeviceId d : contributors(t.kind, t.group)) keep(d, {w.task(i)});
     }
-    for (const DeviceId d : w.plan->local) keep(d, consumers_until(w, d));
-    for (const auto& [d, bytes] : w.plan->received)
+    // What is received is whole: the device's own part is copied to it when it is first read.
+    const auto& received = w.plan->received;
+    for (const DeviceId d : w.plan->local) {
+      const bool copied = std::ranges::any_of(received, [&](const auto& got) { return got.first == d; });
+      keep(d, copied ? first_read_until(w, d) : consumers_until(w, d));
+    }
+    for (const auto& [d, bytes] : received)
       alive(d, source.op, bytes, MemoryCategory::Transfers, {first_arrival(w, d), consumers_until(w, d)});
+  }
+
+  // Returns the ends of the passes that read first what the wiring brings.
+  [[nodiscard]] TaskList first_read_until(const Wiring& w, DeviceId d) const {
+    TaskList until;
+    for (const UseRef c : w.destinations) {
+      const std::int32_t k = (*strategy_)[c.op.index()]->shard_of_device[d.index()];
+      if (k < 0) continue;
+      const bool first = w.kind == TaskKind::ForwardTransfer;
+      const bool runs = first || contents_.recomputation().again(c.op);
+      append(until, runs ? forward_end(c.op, k, !first) : backward_end(c.op, k));
+    }
+    return until;
   }
 
   [[nodiscard]] TaskList consumers_until(const Wiring& w, DeviceId d) const {

@@ -186,6 +186,10 @@ TEST(GraphBuilder, RefusesWindowsAndGroupsThatDoNotFit) {
   EXPECT_EQ(
       refused_operator("linear", {{64, 6, 4}}, {{"out", 2}, {"router", 1}, {"router_groups", 4}}),
       "operator \"op\" (linear): attribute \"router_groups\" is 4, allowed: divisors of dim 1 of the input");
+  EXPECT_EQ(
+      refused_operator("swiglu", {{64, 3, 4}, {64, 3, 4}, {64, 1, 1}}, {}),
+      "operator \"op\" (swiglu): input 2 has shape [64, 1, 1], allowed: [64, 3, 1], a weight for each row "
+      "of input 0");
   EXPECT_EQ(refused_operator("moe_combine", {{64, 4, 2, 1, 4}, {64, 6, 2}}, {{"top_k", 1}}),
             "operator \"op\" (moe_combine): input 0 has 4 groups, allowed: divisors of the 6 tokens");
   EXPECT_EQ(refused_operator("attention", {{64, 3, 1, 1, 2}, {64, 5, 1, 2}, {64, 5, 1, 2}}, {{"causal", 1}}),

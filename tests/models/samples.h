@@ -139,6 +139,8 @@ inline std::vector<Operator> add_all_kinds(Bench& t, const std::set<std::string>
   add("moe_dispatch", {tokens, scores}, {{"top_k", 1}, {"capacity", 5}});
   add("expert_linear", {chosen}, {{"out", 6}, {"activation", "silu"}});
   add("moe_combine", {t.x({4, 2, 5, 8}), scores}, {{"top_k", 1}});
+  add("moe_dispatch", {tokens, scores}, {{"top_k", 1}, {"capacity", 5}, {"weights", 1}});
+  add("moe_combine", {t.x({4, 2, 5, 8}), scores}, {{"top_k", 1}, {"unweighted", 1}});
   add("dropout", {tokens}, {{"rate", 0.1}});
   add("add", {tokens, tokens});
   add("mul", {tokens, t.x({7, 1})});
@@ -172,6 +174,7 @@ inline std::vector<Operator> add_all_kinds(Bench& t, const std::set<std::string>
   add("div", {tokens, positive});
   for (const char* kind : {"maximum", "minimum"}) add(kind, {tokens, t.x({8})});
   add("swiglu", {tokens, tokens});
+  add("swiglu", {tokens, tokens, t.x({4, 7, 1})});
   add("expand", {t.x({4, 1, 3})}, {{"shape", Sizes{2, 4, 6, 3}}});
   add("slice", {tokens}, {{"axis", 1}, {"start", 2}, {"length", 4}});
   add("slice", {image}, {{"axis", 2}, {"start", 1}, {"length", 4}, {"step", 2}});

@@ -100,17 +100,6 @@ struct Minimum {
   static float operand_slope(float x, float y) { return x <= y ? 0 : 1; }
 };
 
-/// silu(x) · y.
-struct Swiglu {
-  static float sigmoid(float x) { return 1 / (1 + std::exp(-x)); }
-  static float value(float x, float y) { return x * sigmoid(x) * y; }
-  static float slope(float x, float y) {
-    const float s = sigmoid(x);
-    return y * (s + x * s * (1 - s));
-  }
-  static float operand_slope(float x, float) { return x * sigmoid(x); }
-};
-
 /// A function of two operands with its slopes; reads what the operator keeps. values: x, y, result.
 template <class Function>
 class Combined : public Kernel {
@@ -137,6 +126,52 @@ class Combined : public Kernel {
   }
 };
 
+/// values: x, y, a weight for each row if there is one, result = silu(x) · y · weight.
+class Swiglu : public Kernel {
+ public:
+  void forward(const ShardCall& call, std::size_t /*segment*/) const override {
+    const Operands o(call);
+    const Piece& result = call.values[o.result];
+    for (std::int64_t i = 0; i < result.elements(); ++i)
+      result.floats[i] = o.x[i] * sigmoid(o.x[i]) * o.y[i] * o.weight(i);
+  }
+  void backward_input(const ShardCall& call, std::size_t /*segment*/) const override {
+    const Operands o(call);
+    const Piece &d = call.gradients[o.result], &dx = call.gradients[0], &dy = call.gradients[1];
+    for (std::int64_t i = 0; i < d.elements(); ++i) {
+      const float s = sigmoid(o.x[i]), of_product = d.floats[i] * o.weight(i);
+      if (dx.present()) dx.floats[i] = of_product * o.y[i] * (s + o.x[i] * s * (1 - s));
+      if (dy.present()) dy.floats[i] = of_product * o.x[i] * s;
+    }
+    if (o.weights == nullptr || !call.gradients[2].present()) return;
+    const Piece& dw = call.gradients[2];
+    for (std::int64_t row = 0; row < dw.elements(); ++row) {
+      double sum = 0;
+      for_each_term(o.columns, call.step.sums, [&](std::int64_t j) {
+        const std::int64_t i = row * o.columns + j;
+        sum += static_cast<double>(d.floats[i]) * static_cast<double>(o.x[i] * sigmoid(o.x[i]) * o.y[i]);
+      });
+      dw.floats[row] = static_cast<float>(sum);
+    }
+  }
+
+ private:
+  static float sigmoid(float x) { return 1 / (1 + std::exp(-x)); }
+
+  struct Operands {
+    explicit Operands(const ShardCall& call)
+        : result(call.op.uses.size() - 1), x(call.values[0].floats), y(call.values[1].floats) {
+      const Box box = pipesim::box_of(call.op.uses[0], call.op, call.ranges);
+      columns = box[box.dims() - 1].length();
+      if (result > 2) weights = call.values[2].floats;
+    }
+    [[nodiscard]] float weight(std::int64_t i) const { return weights == nullptr ? 1 : weights[i / columns]; }
+    std::size_t result;
+    const float *x, *y, *weights = nullptr;
+    std::int64_t columns = 0;
+  };
+};
+
 }  // namespace
 
 std::vector<KernelEntry> binary_kernels() {
@@ -146,7 +181,7 @@ std::vector<KernelEntry> binary_kernels() {
   static const Combined<Quotient> quotient;
   static const Combined<Maximum> maximum;
   static const Combined<Minimum> minimum;
-  static const Combined<Swiglu> swiglu;
+  static const Swiglu swiglu;
   return {{"add", &add},         {"sub", &difference},  {"mul", &mul},      {"div", &quotient},
           {"maximum", &maximum}, {"minimum", &minimum}, {"swiglu", &swiglu}};
 }

@@ -41,7 +41,8 @@ void for_each_route(const RoutingSizes& s, const TokenRoute* routes, SumOrder or
   });
 }
 
-/// values: x[g, n, h], p[g, n, experts], z, see RoutingSizes. Slots that no token takes are 0.
+/// values: x[g, n, h], p[g, n, experts], z, see RoutingSizes, and the slots' weights if they are wanted.
+/// Slots that no token takes are 0.
 class MoeDispatch : public Kernel {
  public:
   /// Routes of all tokens of the shard's groups.
@@ -56,21 +57,39 @@ class MoeDispatch : public Kernel {
     find_routes({call.op, call.ranges, 2}, call.values[1].floats, routes);
     const std::int64_t width = x.box[2].length();
     std::fill_n(z.floats, z.elements(), 0.0F);
-    visit_routes(call, [&](std::int64_t row, std::int64_t slot, std::int64_t /*expert*/) {
+    const Piece* weights = weights_of(call.op, call.values);
+    if (weights != nullptr) std::fill_n(weights->floats, weights->elements(), 0.0F);
+    const std::int64_t experts = call.values[1].box[2].length();
+    visit_routes(call, [&](std::int64_t row, std::int64_t slot, std::int64_t expert) {
       std::copy_n(x.floats + row * width, width, z.floats + slot * width);
+      if (weights != nullptr) weights->floats[slot] = call.values[1].floats[row * experts + expert];
     });
   }
 
   void backward_input(const ShardCall& call, std::size_t /*segment*/) const override {
     const Piece &dx = call.gradients[0], &dz = call.gradients[2];
-    const std::int64_t width = dx.box[2].length();
-    std::fill_n(dx.floats, dx.elements(), 0.0F);
-    visit_routes(call, [&](std::int64_t row, std::int64_t slot, std::int64_t /*expert*/) {
-      for (std::int64_t j = 0; j < width; ++j) dx.floats[row * width + j] += dz.floats[slot * width + j];
+    if (dx.present()) {
+      const std::int64_t width = dx.box[2].length();
+      std::fill_n(dx.floats, dx.elements(), 0.0F);
+      visit_routes(call, [&](std::int64_t row, std::int64_t slot, std::int64_t /*expert*/) {
+        for (std::int64_t j = 0; j < width; ++j) dx.floats[row * width + j] += dz.floats[slot * width + j];
+      });
+    }
+    const Piece *dw = weights_of(call.op, call.gradients), &dp = call.gradients[1];
+    if (dw == nullptr || !dp.present()) return;
+    const std::int64_t experts = dp.box[2].length();
+    std::fill_n(dp.floats, dp.elements(), 0.0F);
+    visit_routes(call, [&](std::int64_t row, std::int64_t slot, std::int64_t expert) {
+      dp.floats[row * experts + expert] = dw->floats[slot];
     });
   }
 
  private:
+  /// Returns the piece of the slots' weights, nullptr where the operator has none.
+  static const Piece* weights_of(const Operator& op, std::span<const Piece> pieces) {
+    return op.uses.size() > 3 ? &pieces[3] : nullptr;
+  }
+
   template <class Visit>
   static void visit_routes(const ShardCall& call, Visit visit) {
     for_each_route({call.op, call.ranges, 2}, reinterpret_cast<const TokenRoute*>(call.saved.data()),
@@ -78,15 +97,23 @@ class MoeDispatch : public Kernel {
   }
 };
 
-/// values: z, see RoutingSizes, p[g, n, experts], y[g, n, h] = Σ over the token's experts of p·z.
+/// values: z, see RoutingSizes, p[g, n, experts], y[g, n, h] = Σ over the token's experts of p·z, or of z
+/// where the operator is unweighted. It keeps its routes then, else z and p, which tell them.
 class MoeCombine : public Kernel {
  public:
+  std::size_t saved_bytes(const Operator& op, std::span<const Range> ranges) const override {
+    if (weighs(op)) return 0;
+    return sizeof(TokenRoute) * static_cast<std::size_t>(RoutingSizes(op, ranges, 0).routes());
+  }
+
   void forward(const ShardCall& call, std::size_t /*segment*/) const override {
     const Piece &z = call.values[0], &p = call.values[1], &y = call.values[2];
     const std::int64_t width = z.box[z.box.dims() - 1].length(), experts = p.box[2].length();
+    const bool weighted = weighs(call.op);
     std::fill_n(y.floats, y.elements(), 0.0F);
+    if (!weighted) find_routes({call.op, call.ranges, 0}, p.floats, kept_routes(call));
     visit_routes(call, [&](std::int64_t row, std::int64_t slot, std::int64_t expert) {
-      const float share = p.floats[row * experts + expert];
+      const float share = weighted ? p.floats[row * experts + expert] : 1;
       for (std::int64_t j = 0; j < width; ++j)
         y.floats[row * width + j] += share * z.floats[slot * width + j];
     });
@@ -95,7 +122,14 @@ class MoeCombine : public Kernel {
   void backward_input(const ShardCall& call, std::size_t /*segment*/) const override {
     const Piece &z = call.values[0], &p = call.values[1];
     const Piece &dz = call.gradients[0], &dp = call.gradients[1], &dy = call.gradients[2];
-    const std::int64_t width = z.box[z.box.dims() - 1].length(), experts = p.box[2].length();
+    const std::int64_t width = dy.box[2].length();
+    if (!weighs(call.op)) {
+      std::fill_n(dz.floats, dz.elements(), 0.0F);
+      return visit_routes(call, [&](std::int64_t row, std::int64_t slot, std::int64_t /*expert*/) {
+        std::copy_n(dy.floats + row * width, width, dz.floats + slot * width);
+      });
+    }
+    const std::int64_t experts = p.box[2].length();
     for (const Piece* gradient : {&dz, &dp}) {
       if (gradient->present()) std::fill_n(gradient->floats, gradient->elements(), 0.0F);
     }
@@ -112,9 +146,15 @@ class MoeCombine : public Kernel {
   }
 
  private:
+  static bool weighs(const Operator& op) { return !op.attributes.contains("unweighted"); }
+  static TokenRoute* kept_routes(const ShardCall& call) {
+    return reinterpret_cast<TokenRoute*>(call.saved.data());
+  }
+
   template <class Visit>
   static void visit_routes(const ShardCall& call, Visit visit) {
     const RoutingSizes s(call.op, call.ranges, 0);
+    if (!weighs(call.op)) return for_each_route(s, kept_routes(call), call.step.sums, visit);
     std::vector<TokenRoute> routes(static_cast<std::size_t>(s.routes()));
     find_routes(s, call.values[1].floats, routes.data());
     for_each_route(s, routes.data(), call.step.sums, visit);

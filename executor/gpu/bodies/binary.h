@@ -68,23 +68,35 @@ struct TeamChunkSums {
   }
 };
 
-/// result = silu(x) · y; by groups.
+/// Weights of rows of so many columns; 1 where there are none.
+struct RowWeights {
+  Floats weights;
+  std::int64_t columns = 1;
+  /// The weight of element k of a group.
+  PIPESIM_DEVICE float of(const GroupPlace& place, int k) const {
+    return weights.present() && k < place.count ? weights[(place.first + k) / columns] : 1;
+  }
+};
+
+/// result = silu(x) · y · weight; by groups.
 struct SwigluForward {
   Floats x, y, result;
+  RowWeights weights;
   std::int64_t elements = 0;
   PIPESIM_DEVICE void operator()(std::int64_t i) const {
     const GroupPlace place = group_at(i, elements);
     const FloatGroup b = read_group(y, place);
     FloatGroup a = read_group(x, place);
     for (int k = 0; k < FloatGroup::size; ++k)
-      a.values[k] = a.values[k] / (1 + std::exp(-a.values[k])) * b.values[k];
+      a.values[k] = a.values[k] / (1 + std::exp(-a.values[k])) * b.values[k] * weights.of(place, k);
     write_group(result, place, a);
   }
 };
 
-/// dx = d · y · silu'(x), dy = d · silu(x), each where it is present; by groups.
+/// dx = d · weight · y · silu'(x), dy = d · weight · silu(x), each where it is present; by groups.
 struct SwigluGradients {
   Floats d, x, y, dx, dy;
+  RowWeights weights;
   std::int64_t elements = 0;
   PIPESIM_DEVICE void operator()(std::int64_t i) const {
     const GroupPlace place = group_at(i, elements);
@@ -92,15 +104,30 @@ struct SwigluGradients {
     FloatGroup a = read_group(x, place), of_b{};
     for (int k = 0; k < FloatGroup::size; ++k) {
       const float value = a.values[k], s = 1 / (1 + std::exp(-value));
-      of_b.values[k] = gradient.values[k] * value * s;
-      a.values[k] = gradient.values[k] * b.values[k] * (s + value * s * (1 - s));
+      const float of_product = gradient.values[k] * weights.of(place, k);
+      of_b.values[k] = of_product * value * s;
+      a.values[k] = of_product * b.values[k] * (s + value * s * (1 - s));
     }
     if (dx.present()) write_group(dx, place, a);
     if (dy.present()) write_group(dy, place, of_b);
   }
 };
 
-using BinaryBodies = BodyList<SwigluForward, SwigluGradients, CombineStretched, ChunkSums<StretchedTerm>,
-                              TeamChunkSums<StretchedTerm>>;
+/// The gradient of each row's weight: d · silu(x) · y over the row; a team for each row.
+struct SwigluWeightGradients {
+  Floats d, x, y, to;
+  std::int64_t columns = 1;
+  template <class Team>
+  PIPESIM_DEVICE void operator()(Team& team, std::int64_t row) const {
+    double sum = 0;
+    for (std::int64_t i = row * columns + team.rank(); i < (row + 1) * columns; i += team.size())
+      sum += static_cast<double>(d[i]) * static_cast<double>(x[i] / (1 + std::exp(-x[i])) * y[i]);
+    sum = team.sum(sum);
+    if (team.rank() == 0) to.set(row, static_cast<float>(sum));
+  }
+};
+
+using BinaryBodies = BodyList<SwigluForward, SwigluGradients, SwigluWeightGradients, CombineStretched,
+                              ChunkSums<StretchedTerm>, TeamChunkSums<StretchedTerm>>;
 
 }  // namespace pipesim::gpu

@@ -93,6 +93,19 @@ struct SlotsFromTokens {
   }
 };
 
+/// Copies the rows of tokens to the slots of their routes. There is an index for each element of each route;
+/// other slots are left as they are.
+struct CopyTokensToSlots {
+  const TokenRoute* routes = nullptr;
+  Floats from, to;
+  RoutingSizes sizes;
+  PIPESIM_DEVICE void operator()(std::int64_t i) const {
+    const std::int64_t r = i / sizes.width, column = i % sizes.width, row = r / sizes.top_k;
+    const std::int64_t slot = sizes.slot_row(row / sizes.tokens, routes[r]);
+    if (slot >= 0) to.set(slot * sizes.width + column, from[row * sizes.width + column]);
+  }
+};
+
 /// Fills rows of tokens with the sum of the rows of their slots, each times the token's probability of the
 /// expert where p is present. There is an index for each element.
 struct TokensFromSlots {
@@ -109,6 +122,30 @@ struct TokensFromSlots {
       sum += p.present() ? p[row * sizes.experts + routes[r].expert] * value : value;
     }
     to.set(i, sum);
+  }
+};
+
+/// Gives each slot the probability of its token for the slot's expert; 0 where no token is. There is an index
+/// for each slot.
+struct WeightsFromTokens {
+  const std::int64_t* tokens = nullptr;  ///< see FillSlots
+  Floats p, to;
+  RoutingSizes sizes;
+  PIPESIM_DEVICE void operator()(std::int64_t slot) const {
+    const std::int64_t row = tokens[slot] - 1, expert = sizes.first + slot / sizes.capacity % sizes.own;
+    to.set(slot, row < 0 ? 0 : p[row * sizes.experts + expert]);
+  }
+};
+
+/// Hands the gradients of the slots' weights to the probabilities of their tokens; an index for each route.
+/// Other elements are left as they are.
+struct WeightGradientsToTokens {
+  const TokenRoute* routes = nullptr;
+  Floats from, to;
+  RoutingSizes sizes;
+  PIPESIM_DEVICE void operator()(std::int64_t r) const {
+    const std::int64_t row = r / sizes.top_k, slot = sizes.slot_row(row / sizes.tokens, routes[r]);
+    if (slot >= 0) to.set(row * sizes.experts + routes[r].expert, from[slot]);
   }
 };
 
@@ -131,6 +168,7 @@ struct ProbabilityGradients {
 };
 
 using ExpertBodies =
-    BodyList<ChooseExperts, CountRoutes, FillSlots, SlotsFromTokens, TokensFromSlots, ProbabilityGradients>;
+    BodyList<ChooseExperts, CountRoutes, FillSlots, SlotsFromTokens, CopyTokensToSlots, WeightsFromTokens,
+             TokensFromSlots, WeightGradientsToTokens, ProbabilityGradients>;
 
 }  // namespace pipesim::gpu

@@ -86,18 +86,33 @@ class Mul : public Kernel {
   }
 };
 
+/// values: x, y, a weight for each row if there is one, result.
 class Swiglu : public Kernel {
  public:
   void forward(const ShardCall& call, std::size_t /*segment*/) const override {
-    const Piece& result = call.values[2];
-    run_in_groups(call.stream, result.elements(),
-                  SwigluForward{call.values[0].floats(), call.values[1].floats(), result.floats()});
+    const Piece& result = call.values[uses_before_result(call)];
+    run_in_groups(
+        call.stream, result.elements(),
+        SwigluForward{call.values[0].floats(), call.values[1].floats(), result.floats(), row_weights(call)});
   }
   void backward_input(const ShardCall& call, std::size_t /*segment*/) const override {
-    const Piece& d = call.gradients[2];
-    run_in_groups(call.stream, d.elements(),
-                  SwigluGradients{d.floats(), call.values[0].floats(), call.values[1].floats(),
-                                  call.gradients[0].floats(), call.gradients[1].floats()});
+    const Floats x = call.values[0].floats(), y = call.values[1].floats();
+    const Piece& d = call.gradients[uses_before_result(call)];
+    const RowWeights weights = row_weights(call);
+    run_in_groups(
+        call.stream, d.elements(),
+        SwigluGradients{d.floats(), x, y, call.gradients[0].floats(), call.gradients[1].floats(), weights});
+    if (uses_before_result(call) < 3 || !call.gradients[2].present()) return;
+    const Piece& dw = call.gradients[2];
+    run(call.stream, dw.elements(), SwigluWeightGradients{d.floats(), x, y, dw.floats(), weights.columns});
+  }
+
+ private:
+  static std::size_t uses_before_result(const ShardCall& call) { return call.op.uses.size() - 1; }
+  static RowWeights row_weights(const ShardCall& call) {
+    const Box box = box_of(call.op.uses[0], call.op, call.ranges);
+    const std::int64_t columns = box[box.dims() - 1].length();
+    return {uses_before_result(call) > 2 ? call.values[2].floats() : Floats{}, columns};
   }
 };
 

@@ -33,7 +33,8 @@ std::int64_t* find_routes(Stream& stream, const RoutingSizes& s, const Floats& p
   return tokens;
 }
 
-/// values: x[g, n, h], p, z, see RoutingSizes. Slots that no token takes are 0.
+/// values: x[g, n, h], p, z, see RoutingSizes, and the slots' weights if they are wanted. Slots that no token
+/// takes are 0.
 class MoeDispatch : public Kernel {
  public:
   /// Routes of all tokens of the shard's groups.
@@ -46,44 +47,73 @@ class MoeDispatch : public Kernel {
     const std::int64_t* tokens = find_routes(call.stream, s, call.values[1].floats(), routes(call), true);
     run(call.stream, s.slots() * s.width,
         SlotsFromTokens{tokens, call.values[0].floats(), {}, call.values[2].floats(), s});
+    if (has_weights(call))
+      run(call.stream, s.slots(),
+          WeightsFromTokens{tokens, call.values[1].floats(), call.values[kWeights].floats(), s});
   }
 
   void backward_input(const ShardCall& call, std::size_t /*segment*/) const override {
-    if (!call.gradients[0].present()) return;
     const RoutingSizes s(call.op, call.ranges, 2);
-    run(call.stream, s.rows() * s.width,
-        TokensFromSlots{routes(call), call.gradients[2].floats(), {}, call.gradients[0].floats(), s});
+    if (call.gradients[0].present())
+      run(call.stream, s.rows() * s.width,
+          TokensFromSlots{routes(call), call.gradients[2].floats(), {}, call.gradients[0].floats(), s});
+    const Piece& dp = call.gradients[1];
+    if (!has_weights(call) || !dp.present()) return;
+    call.stream.zero(dp.memory, static_cast<std::size_t>(dp.elements() * bytes_per_element(dp.type)));
+    run(call.stream, s.routes(),
+        WeightGradientsToTokens{routes(call), call.gradients[kWeights].floats(), dp.floats(), s});
   }
 
  private:
+  static constexpr std::size_t kWeights = 3;
+  static bool has_weights(const ShardCall& call) { return call.op.uses.size() > kWeights; }
   static TokenRoute* routes(const ShardCall& call) {
     return reinterpret_cast<TokenRoute*>(call.saved.data());
   }
 };
 
-/// values: z, p, y[g, n, h] = Σ over the token's experts of p·z, see RoutingSizes.
+/// values: z, p, y[g, n, h] = Σ over the token's experts of p·z, or of z where the operator is unweighted,
+/// see RoutingSizes. It keeps its routes then, else z and p, which tell them.
 class MoeCombine : public Kernel {
  public:
+  std::size_t saved_bytes(const Operator& op, std::span<const Range> ranges) const override {
+    if (weighs(op)) return 0;
+    return sizeof(TokenRoute) * static_cast<std::size_t>(RoutingSizes(op, ranges, 0).routes());
+  }
+
   void forward(const ShardCall& call, std::size_t /*segment*/) const override {
     const RoutingSizes s(call.op, call.ranges, 0);
     const Floats p = call.values[1].floats();
-    auto* routes = scratch_of<TokenRoute>(call.stream, s.routes());
+    const bool weighted = weighs(call.op);
+    auto* routes = weighted ? scratch_of<TokenRoute>(call.stream, s.routes()) : kept_routes(call);
     find_routes(call.stream, s, p, routes, false);
     run(call.stream, s.rows() * s.width,
-        TokensFromSlots{routes, call.values[0].floats(), p, call.values[2].floats(), s});
+        TokensFromSlots{routes, call.values[0].floats(), weighted ? p : Floats{}, call.values[2].floats(),
+                        s});
   }
 
   void backward_input(const ShardCall& call, std::size_t /*segment*/) const override {
     const Piece &dz = call.gradients[0], &dp = call.gradients[1];
     if (!dz.present() && !dp.present()) return;
     const RoutingSizes s(call.op, call.ranges, 0);
-    const Floats p = call.values[1].floats(), dy = call.gradients[2].floats();
+    const Floats dy = call.gradients[2].floats();
+    if (!weighs(call.op)) {
+      call.stream.zero(dz.memory, static_cast<std::size_t>(dz.elements() * bytes_per_element(dz.type)));
+      return run(call.stream, s.routes() * s.width, CopyTokensToSlots{kept_routes(call), dy, dz.floats(), s});
+    }
+    const Floats p = call.values[1].floats();
     auto* routes = scratch_of<TokenRoute>(call.stream, s.routes());
     const std::int64_t* tokens = find_routes(call.stream, s, p, routes, dz.present());
     if (dz.present()) run(call.stream, s.slots() * s.width, SlotsFromTokens{tokens, dy, p, dz.floats(), s});
     if (!dp.present()) return;
     call.stream.zero(dp.memory, static_cast<std::size_t>(dp.elements() * bytes_per_element(dp.type)));
     run(call.stream, s.routes(), ProbabilityGradients{routes, call.values[0].floats(), dy, dp.floats(), s});
+  }
+
+ private:
+  static bool weighs(const Operator& op) { return !op.attributes.contains("unweighted"); }
+  static TokenRoute* kept_routes(const ShardCall& call) {
+    return reinterpret_cast<TokenRoute*>(call.saved.data());
   }
 };
 

@@ -44,7 +44,9 @@ void put_quick_gelu(OnnxOperator& o) {
   o.give(o.add("Mul", {o.input(0), o.add("Sigmoid", {o.add("Mul", {o.input(0), o.number(kFactor)})})}));
 }
 void put_swiglu(OnnxOperator& o) {
-  o.give(o.add("Mul", {o.add("Mul", {o.input(0), o.add("Sigmoid", {o.input(0)})}), o.input(1)}));
+  std::string y = o.add("Mul", {o.add("Mul", {o.input(0), o.add("Sigmoid", {o.input(0)})}), o.input(1)});
+  if (o.inputs() > 2) y = o.add("Mul", {y, o.input(2)});
+  o.give(y);
 }
 void put_relu6(OnnxOperator& o) { o.give(o.add("Clip", {o.input(0), o.number(0), o.number(6)})); }
 void put_clip(OnnxOperator& o) {

@@ -61,7 +61,8 @@ class PartMemory : private PartOnMesh {
   // How much of a tensor is there for a reader.
   enum class There : std::uint8_t { Nothing, OwnPieces, All };
   // Returns the bytes of the tensor that are there at least: the device's own piece for its maker and for
-  // readers there, and what arrived. What is gathered again may be there or only the own piece, which counts.
+  // readers there, and what arrived. What arrived for a reader that has read it is whole, so that this reader
+  // no longer needs the own piece. What is gathered again may be there or only the own piece, which counts.
   template <class ThereFor>
   [[nodiscard]] ByDevice bytes_of(TensorId tensor, bool for_maker, ThereFor there_for) {
     const UseRef maker = tables_.backward().producing_use(tensor);
@@ -75,15 +76,18 @@ class PartMemory : private PartOnMesh {
       const There there = is_inside(use.op) ? there_for(use) : There::Nothing;
       if (there == There::Nothing) continue;
       const CommunicationPlan& plan = forward_plan(use);
-      std::ranges::for_each(plan.local, keep_own);
-      if (there != There::All || plan.tasks.empty() || !targets.insert(plan.target).second) continue;
-      const bool gathered = gathers_again() && is_gathered(use, plan);
+      const bool whole =
+          there == There::All && !plan.tasks.empty() && !(gathers_again() && is_gathered(use, plan));
+      const auto receives = [&](DeviceId d) {
+        return std::ranges::any_of(plan.received, [&](const auto& got) { return got.first == d; });
+      };
+      for (const DeviceId d : plan.local) {
+        if (!whole || !receives(d)) keep_own(d);
+      }
+      const bool is_new = there == There::All && targets.insert(plan.target).second;
       for (const auto& [d, bytes] : plan.received) {
-        if (gathered) {
-          keep_own(d);
-        } else {
-          arrived[d] += bytes;
-        }
+        if (there == There::All && !whole) keep_own(d);
+        if (whole && is_new) arrived[d] += bytes;
       }
     }
     add(own, arrived);

@@ -399,6 +399,35 @@ moves B 8gmeh bytes
 )");
 }
 
+TEST(MoeDispatch, SendsWeightsOfTokensWithThem) {
+  Bench t;
+  EXPECT_EQ(Description::of(t.op("moe_dispatch", {t.x({4, 6, 8}), t.x({4, 6, 2})},
+                                 {{"top_k", 1}, {"capacity", 2}, {"groups", 3}, {"weights", 1}})),
+            R"(factors g:S4 m:A3 n:A2! e:P2 h:A8!
+input [g, (m·n), h] passes 0, 0
+input [g, (m·n), 2]
+output [g, m, e, 2, h] passes 0, 0
+output [g, m, e, 2, 1]
+flops F 0; B 0; W 0
+saves 16gm bytes
+moves F 8gmeh bytes
+moves B 8gmeh bytes
+)");
+}
+
+TEST(MoeCombine, KeepsRoutesOnlyOfWeightedResults) {
+  Bench t;
+  EXPECT_EQ(Description::of(
+                t.op("moe_combine", {t.x({4, 2, 5, 8}), t.x({4, 7, 2})}, {{"top_k", 1}, {"unweighted", 1}})),
+            R"(factors g:S4 e:R2 h:A8
+input [g, e, 5, h]
+index [g, 7, 2]
+output [g, 7, h]
+flops F 3.5geh; B 0; W 0
+saves 56g bytes
+)");
+}
+
 TEST(MoeCombine, PutsTheGroupsOfASampleTogether) {
   Bench t;
   EXPECT_EQ(Description::of(t.op("moe_combine", {t.x({4, 3, 2, 5, 8}), t.x({4, 6, 2})}, {{"top_k", 1}})),

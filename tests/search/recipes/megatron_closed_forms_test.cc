@@ -97,8 +97,8 @@ TEST(MegatronClosedForms, ARingPassesTheBytesThatContextParallelismGathers) {
   EXPECT_EQ(ring.rotated, 6 * kGathered);
   EXPECT_EQ(ring.forward + ring.again + ring.backward, 0);
   EXPECT_EQ(ring.kept, gathered.kept);
-  const std::int64_t whole = 2 * kValues * 2;  // keys and values, gathered beside the parts
-  EXPECT_EQ(of_block("cp8,dp1,mbs2,gathered=keep").kept, ring.kept + whole);
+  const std::int64_t others = 2 * kValues * 2 * (kTensor - 1) / kTensor;  // parts of keys and values
+  EXPECT_EQ(of_block("cp8,dp1,mbs2,gathered=keep").kept, ring.kept + others);
 }
 
 // Groups of two exchange heads, and rings of four pass keys and values of half of the heads.
@@ -160,6 +160,30 @@ TEST(MegatronClosedForms, TensorParallelismAloneKeepsWhatNormsRead) {
   const std::int64_t norms = 2 * 2 * kSamples * kSequence * 4;
   EXPECT_EQ(of_block("tp8,dp1,mbs2").kept,
             8 * kValues + norms + (24 * kValues + kStatistics - norms) / kTensor);
+}
+
+// Each of these experts, on a device of its own, keeps of a token that is sent to it: the token as it
+// arrived, both halves of the gated product, which are its operands, and its weighted result, which the last
+// product reads. Megatron-LM's experts (core 0.13 and later: megatron/core/transformer/moe/experts.py,
+// TEGroupedMLP) keep the same; nothing that was sent, or that experts return, is kept. Routes are kept twice,
+// as 8 bytes.
+TEST(MegatronClosedForms, ExpertsKeepWhatTheirProductsRead) {
+  constexpr std::int64_t kInner = 48;
+  const auto of_tokens = [&](const std::string& recipe, const std::string& kept) {
+    const auto block = [&](const char* top_k) {
+      const std::string more = ",kv_heads=8,experts=8,ffn=48,token_groups=8,kept=" + kept + ",top_k=" + top_k;
+      return amounts_of("mixtral-8x7b", 4, recipe, more).kept -
+             amounts_of("mixtral-8x7b", 3, recipe, more).kept;
+    };
+    return block("4") - block("2");
+  };
+  constexpr std::int64_t kRows = 2 * kSamples * kSequence / kTensor, kWeight = 2, kRoute = 8;
+  const std::string recipe = "tp8,dp1,sp,ep8,etp1,mbs2";
+  EXPECT_EQ(of_tokens(recipe, "megatron"), kRows * (2 * kHidden + 6 * kInner + kWeight + 2 * kRoute));
+  EXPECT_EQ(of_tokens(recipe + ",recompute=moe_act", "megatron"),
+            kRows * (2 * kHidden + 4 * kInner + kWeight + 2 * kRoute));
+  // Weighted where they are added up, results are kept, too.
+  EXPECT_EQ(of_tokens(recipe, "once,swiglu=fused"), kRows * (4 * kHidden + 6 * kInner + kRoute));
 }
 
 TEST(MegatronClosedForms, FullRecomputationKeepsTheInputOfABlock) {

@@ -49,11 +49,20 @@ void define_dispatch(const Operator& op, WholeTensors& t) {
   }
 }
 
+void define_dispatch_with_weights(const Operator& op, WholeTensors& t) {
+  define_dispatch(op, t);
+  std::fill(t[3].elements.begin(), t[3].elements.end(), 0.0);
+  for (const DefinedRoute& r : defined_routes(t[1], top_k_of(op), capacity_of(t[2]), groups_of(t[2])))
+    slot_of(t[3], r, 0) = t[1].at(r.sample, r.token, r.expert);
+}
+
 void define_combine(const Operator& op, WholeTensors& t) {
+  const bool weighs = !op.attributes.contains("unweighted");
   std::fill(t[2].elements.begin(), t[2].elements.end(), 0.0);
   for (const DefinedRoute& r : defined_routes(t[1], top_k_of(op), capacity_of(t[0]), groups_of(t[0]))) {
+    const double weight = weighs ? t[1].at(r.sample, r.token, r.expert) : 1;
     for (std::int64_t h = 0; h < t[0].shape.back(); ++h)
-      t[2].at(r.sample, r.token, h) += t[1].at(r.sample, r.token, r.expert) * slot_of(t[0], r, h);
+      t[2].at(r.sample, r.token, h) += weight * slot_of(t[0], r, h);
   }
 }
 
@@ -104,6 +113,25 @@ TEST(ExpertKernels, CombineTheChosenExpertsByTheirProbability) {
   for (const int top_k : {1, 2}) {
     Bench bench;
     check_kernel({bench.op("moe_combine", {bench.x({4, 4, 3, 4}), bench.x({4, 6, 4})}, {{"top_k", top_k}}),
+                  define_combine});
+  }
+}
+
+TEST(ExpertKernels, DispatchWeightsWithTheirTokens) {
+  for (const int groups : {1, 2, 6}) {
+    Bench bench;
+    check_kernel(
+        {bench.op("moe_dispatch", {bench.x({4, 12, 4}), bench.x({4, 12, 4})},
+                  {{"top_k", 2}, {"capacity", groups == 6 ? 1 : 3}, {"groups", groups}, {"weights", 1}}),
+         define_dispatch_with_weights});
+  }
+}
+
+TEST(ExpertKernels, CombineResultsThatWereWeightedBefore) {
+  for (const int top_k : {1, 2}) {
+    Bench bench;
+    check_kernel({bench.op("moe_combine", {bench.x({4, 4, 3, 4}), bench.x({4, 6, 4})},
+                           {{"top_k", top_k}, {"unweighted", 1}}),
                   define_combine});
   }
 }

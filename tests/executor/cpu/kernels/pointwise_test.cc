@@ -107,6 +107,22 @@ TEST(PointwiseKernels, MultiplyByTheSiluOfTheOther) {
   check_kernel({bench.op("swiglu", {bench.x({4, 5, 6}), bench.x({4, 5, 6})}), define});
 }
 
+TEST(PointwiseKernels, WeighRowsOfGatedProducts) {
+  const auto define = [](const Operator&, WholeTensors& t) {
+    const auto columns = static_cast<std::size_t>(t[0].shape.back());
+    for (std::size_t i = 0; i < t[0].elements.size(); ++i) {
+      const double x = t[0].elements[i];
+      t[3].elements[i] = x / (1 + std::exp(-x)) * t[1].elements[i] * t[2].elements[i / columns];
+    }
+  };
+  for (const std::int64_t columns : {1, 3, 6}) {
+    Bench bench;
+    check_kernel(
+        {bench.op("swiglu", {bench.x({4, 5, columns}), bench.x({4, 5, columns}), bench.x({4, 5, 1})}),
+         define});
+  }
+}
+
 double defined_mean(const WholeTensors& t, const std::function<double(double, double)>& value) {
   double sum = 0;
   for (std::size_t i = 0; i < t[0].elements.size(); ++i) sum += value(t[0].elements[i], t[1].elements[i]);
