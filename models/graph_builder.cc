@@ -68,7 +68,9 @@ void check_name_count(const OperatorDraft& draft, Role role, const std::vector<s
 /// What only the gradients of weights would need is not kept.
 void forget_weight_gradients(Operator& op) {
   for (TensorUse& use : op.uses) {
-    if (use.saved_for_weights) use.saved = use.saved_for_weights = false;
+    if (!use.saved_for_weights) continue;
+    use.saved = use.saved_for_weights = false;
+    use.saved_as.reset();
   }
   op.flops_backward_weight.clear();
   // A loss in chunks makes both gradients in one pass; that of the weight is as much work as the logits.
@@ -229,6 +231,7 @@ void GraphBuilder::cast_operands(OperatorRequest& request) {
   if (!can || request.attributes.contains("router")) return;
   request.attributes["products"] = "float8";
   if (!cast_.insert(request.inputs.front()).second) request.attributes["cast_input"] = 0;
+  if (keeps_uncast_) request.attributes["keep_uncast"] = 1;
 }
 
 TensorId GraphBuilder::add(const std::string& kind, const std::string& name,

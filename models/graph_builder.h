@@ -52,8 +52,9 @@ class GraphBuilder {
   void end_repeat();
 
   /// Products of operators that are added in a repeat from here on multiply in float8 (Casts), except a
-  /// router's. An input that several of them read is cast once.
-  void multiply_in_float8() { float8_ = true; }
+  /// router's. An input that several of them read is cast once. For backward they keep it in float8, or,
+  /// where it is kept uncast, in its own type.
+  void multiply_in_float8(bool keeps_uncast) { float8_ = true, keeps_uncast_ = keeps_uncast; }
 
   /// Weights of operators that are added from here on are frozen, or trained.
   void freeze(bool frozen) { frozen_ = frozen; }
@@ -82,7 +83,7 @@ class GraphBuilder {
   std::vector<std::string> name_prefixes_, repeat_prefixes_;
   std::vector<std::int32_t> sample_dims_;  ///< per tensor: the dimension that counts samples, or −1
   double elements_ = 0;                    ///< of all tensors
-  bool float8_ = false, frozen_ = false;
+  bool float8_ = false, keeps_uncast_ = false, frozen_ = false;
   std::set<TensorId> cast_;  ///< inputs that are in float8
   std::unordered_map<std::string, TensorId> tensor_by_name_;
   std::unordered_set<std::string> operator_names_;

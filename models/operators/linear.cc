@@ -102,12 +102,15 @@ void cast_operands(OperatorDraft& draft, const std::vector<FactorIndex>& input,
                    const std::vector<FactorIndex>& weight, const std::vector<FactorIndex>& result) {
   constexpr double kWritten = 2;  // bytes of an element: as it lies and transposed
   constexpr double kKernels = 2;  // the largest magnitude, the cast
-  const bool float8 = draft.word("products") == "float8", casts_input = draft.flag("cast_input");
+  const bool float8 = draft.word("products") == "float8", casts_input = draft.flag("cast_input"),
+             keeps_uncast = draft.flag("keep_uncast");
   // Models keep the fingerprints that they had before there were other types.
   if (!float8) draft.op.attributes.erase("products");
   if (!float8 || casts_input) draft.op.attributes.erase("cast_input");
+  if (!float8 || !keeps_uncast) draft.op.attributes.erase("keep_uncast");
   if (!float8) {
     if (!casts_input) draft.fail("attribute \"cast_input\" is 0, allowed with products=float8");
+    if (keeps_uncast) draft.fail("attribute \"keep_uncast\" is 1, allowed with products=float8");
     return;
   }
   const double moved = 2 * draft.element_bytes() + kWritten;
@@ -117,6 +120,10 @@ void cast_operands(OperatorDraft& draft, const std::vector<FactorIndex>& input,
     draft.op.separate.forward += kKernels;
   }
   draft.op.separate.backward_input += kKernels;
+  // Transformer Engine keeps what the forward product read (transformer_engine/pytorch/module/linear.py,
+  // layernorm_linear.py and grouped_linear.py); torchao what it was cast from (matmul_with_hp_or_float8_args
+  // in torchao/float8/float8_linear.py).
+  if (!keeps_uncast) draft.op.uses.front().saved_as = DataType::Float8;
 }
 
 AttributeSchema stored_attribute() {
@@ -131,6 +138,9 @@ std::vector<AttributeSchema> with_casts(std::vector<AttributeSchema> attributes)
   attributes.push_back(AttributeSchema::flag(
       "cast_input", true,
       "with products=float8: brings its input into that type; not where another operator has done so"));
+  attributes.push_back(AttributeSchema::flag(
+      "keep_uncast", false,
+      "with products=float8: keeps its input for backward in its own type, as torchao does, not in float8"));
   return attributes;
 }
 

@@ -37,9 +37,10 @@ TransformerNetwork::TransformerNetwork(const ZooValues& values)
       keeps_as_torch_(values.has("kept") && values.word("kept") == "torch"),
       fuses_swiglu_(values.has("swiglu") && (values.word("swiglu") == "fused" ||
                                              (values.word("swiglu") == "as-kept" && keeps_as_megatron_))),
+      float8_(values.has("products") && values.word("products") == "float8"),
       adapters_(adapters(values)) {
   builder_.freeze(adapters_.any());
-  if (values.has("products") && values.word("products") == "float8") builder_.multiply_in_float8();
+  if (float8_) builder_.multiply_in_float8(keeps_as_torch_);
 }
 
 TensorId TransformerNetwork::indices(const std::string& name, std::int64_t length) {
@@ -140,7 +141,9 @@ TensorId TransformerNetwork::mix_values(const std::string& prefix, TensorId quer
     attributes["dropout"] = dropout_rate_;
     attributes["alibi"] = style.alibi ? 1 : 0;
   } else {
-    attributes["keep_copy"] = keeps_as_megatron_ ? 1 : 0;
+    // The second order is what the output projection reads, of which a product in float8 keeps a copy of its
+    // own.
+    attributes["keep_copy"] = keeps_as_megatron_ && !float8_ ? 1 : 0;
   }
   const char* kind = writes_scores_ ? "scored_attention"
                      : relative     ? "relative_attention"

@@ -89,7 +89,7 @@ class TransformerNetwork {
   bool writes_scores_;
   std::int64_t zigzag_, document_length_;
   std::int64_t loss_chunks_;  // 0: the projection is apart from the loss
-  bool keeps_as_megatron_, keeps_as_torch_, fuses_swiglu_;
+  bool keeps_as_megatron_, keeps_as_torch_, fuses_swiglu_, float8_;
   Adapters adapters_;
   bool adapted_ = false;  // some product has adapters
 };

@@ -114,7 +114,7 @@ void AdditiveCosts::list_flows() {
   std::map<Key, std::size_t> known;
   const Recomputation& again = evaluator_.contents().recomputation();
   const auto keeps = [&](UseRef use) {
-    return evaluator_.contents().versions().trained() && !again.reads_again(use) &&
+    return evaluator_.contents().versions().trained() && !again.reads_again(use) && !again.keeps_copy(use) &&
            graph.op(use.op).uses[static_cast<std::size_t>(use.use)].read_in_backward();
   };
   for (std::size_t t = 0; t < graph.tensors().size(); ++t) {

@@ -21,8 +21,8 @@ Bytes bytes_beyond(Bytes received, Bytes own) { return std::max(received - own, 
 
 }  // namespace
 
-// What the device keeps that holds most of the operator: results that backward reads, and what else is saved,
-// unless forward runs again.
+// What the device keeps that holds most of the operator: results that backward reads, what else is saved, and
+// the copy of its input that it makes for all that read it, unless forward runs again.
 AdditiveCosts::Held AdditiveCosts::held_of(OperatorId op, std::size_t config) const {
   const PlanContents& contents = evaluator_.contents();
   if (!contents.versions().trained()) return {};
@@ -35,18 +35,21 @@ AdditiveCosts::Held AdditiveCosts::held_of(OperatorId op, std::size_t config) co
     if (use.role != Role::Output) continue;
     is_read = is_read || use.saved;
     for (const UseRef reader : graph.consumers(use.tensor)) {
-      const bool reads = graph.op(reader.op).uses[static_cast<std::size_t>(reader.use)].read_in_backward() ||
-                         recomputation.again(reader.op);
+      const TensorUse& read = graph.op(reader.op).uses[static_cast<std::size_t>(reader.use)];
+      const bool reads =
+          (read.read_in_backward() && !recomputation.keeps_copy(reader)) || recomputation.again(reader.op);
       is_read = is_read || reads;
       is_kept = is_kept || (reads && !recomputation.reads_again(reader));
     }
   }
+  const bool copies = bound.op->casts && !bound.op->casts->input.empty();
   Held most;
   for (const ShardMemory& memory : bound.memory) {
-    const Bytes outputs = is_read ? memory.outputs : Bytes(0);
+    const Bytes outputs = is_read ? memory.outputs : Bytes(0),
+                saved = memory.saved + (copies ? memory.input_copy : Bytes(0));
     const Held held{{},
-                    again ? (is_kept ? outputs : Bytes(0)) : memory.saved + outputs,
-                    again ? memory.saved + (is_kept ? Bytes(0) : outputs) : Bytes(0)};
+                    again ? (is_kept ? outputs : Bytes(0)) : saved + outputs,
+                    again ? saved + (is_kept ? Bytes(0) : outputs) : Bytes(0)};
     most.in_flight = std::max(most.in_flight, held.in_flight);
     most.once = std::max(most.once, held.once);
   }

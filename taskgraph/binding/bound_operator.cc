@@ -251,14 +251,15 @@ std::vector<ShardMemory> shard_memory(const OperatorGraph& graph, const Operator
   for (std::size_t k = 0; k < memory.size(); ++k) {
     grid.ranges(static_cast<std::int64_t>(k), ranges);
     for (const TensorUse& use : op.uses) {
-      const bool of_experts = loads.dimension(use.tensor) >= 0;
-      const Bytes size(
-          loaded(box_of(use, op, ranges).elements() * bytes_per_element(graph.tensor(use.tensor).type),
-                 of_experts ? load.times : 1));
+      const double times = loads.dimension(use.tensor) >= 0 ? load.times : 1;
+      const std::int64_t elements = box_of(use, op, ranges).elements();
+      const Bytes size(loaded(elements * bytes_per_element(graph.tensor(use.tensor).type), times));
       if (use.role == Role::Output) memory[k].outputs += size;
       if (graph.tensor(use.tensor).storage != WeightStorage::Own) memory[k].workspace += size;  // unpacked
       if (backward && use.role == Role::Input && graph.wants_gradient(use.tensor))
         memory[k].input_gradients += size;
+      if (backward && use.saved_as)
+        memory[k].input_copy += Bytes(loaded(elements * bytes_per_element(*use.saved_as), times));
     }
     if (op.workspace) memory[k].workspace += workspace_bytes(*op.workspace, ranges);
     if (backward) memory[k].saved = Bytes(static_cast<std::int64_t>(evaluate(op.saved_extra_bytes, ranges)));

@@ -58,6 +58,7 @@ struct PassWork {
 struct ShardMemory {
   Bytes outputs;          ///< its boxes of the outputs
   Bytes saved;            ///< kept from forward to backward beside tensors (row statistics, arg indices)
+  Bytes input_copy;       ///< of its input, in the type in which backward reads it (TensorUse::saved_as)
   Bytes input_gradients;  ///< the gradients that it computes for its inputs, before they are moved or added
   Bytes forward_blocks, backward_blocks;  ///< what arrives and leaves in a ring, while the pass runs
   Bytes workspace;                        ///< while one of its passes runs, segment after segment

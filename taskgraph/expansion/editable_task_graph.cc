@@ -484,8 +484,8 @@ void EditableTaskGraph::count(const BoundOperator& bound, std::int64_t sign) {
   for (std::size_t k = 0; k < bound.memory.size(); ++k) {
     const ShardMemory& m = bound.memory[k];
     allocated_[bound.config.devices[k].index()] +=
-        sign *
-        (m.outputs + m.saved + m.input_gradients + m.forward_blocks + m.backward_blocks + 2 * m.workspace);
+        sign * (m.outputs + m.saved + m.input_copy + m.input_gradients + m.forward_blocks +
+                m.backward_blocks + 2 * m.workspace);
   }
 }
 

@@ -228,18 +228,35 @@ class BufferLives {
         task(again ? tasks.recompute : tasks.forward, b.forward, SIZE_MAX, b.config.devices.size(), shard)};
   }
 
-  // A consumer reads its input in forward, when forward runs again, and in backward if it saves it. What is
-  // brought once more is not read in the first run; and what was brought first is read in the first run only,
-  // if it is brought once more.
+  // A consumer reads its input in forward, when forward runs again, and in backward if it saves it and keeps
+  // no copy of it. What is brought once more is not read in the first run; and what was brought first is read
+  // in the first run only, if it is brought once more.
   [[nodiscard]] TaskList read_until(UseRef use, std::int32_t shard, const Wiring& wiring) const {
-    const Recomputation& recomputation = contents_.recomputation();
     const bool first = wiring.kind == TaskKind::ForwardTransfer;
     TaskList until = first ? forward_end(use.op, shard) : TaskList();
-    if (first && (recomputation.reads_again(use) || wiring.read_in == ReadIn::Forward)) return until;
+    if (first && read_once(use, wiring)) return until;
     const bool saved = contents_.graph().op(use.op).uses[static_cast<std::size_t>(use.use)].saved;
-    if (recomputation.again(use.op)) append(until, forward_end(use.op, shard, true));
-    if (saved) append(until, backward_end(use.op, shard));
+    if (contents_.recomputation().again(use.op)) append(until, forward_end(use.op, shard, true));
+    if (saved && !copied_whole(use, wiring)) append(until, backward_end(use.op, shard));
     return until;
+  }
+
+  [[nodiscard]] bool read_once(UseRef use, const Wiring& wiring) const {
+    return wiring.kind == TaskKind::ForwardTransfer &&
+           (contents_.recomputation().reads_again(use) || wiring.read_in == ReadIn::Forward);
+  }
+
+  // Whether a run of forward that has what the wiring brings leaves a copy of it for backward.
+  [[nodiscard]] bool copied_whole(UseRef use, const Wiring& wiring) const {
+    return contents_.recomputation().keeps_copy(use) && !read_once(use, wiring) &&
+           !copied_in_pieces(use, wiring);
+  }
+
+  // Whether backward reads an input that is gathered again from copies of what each device has of it. They
+  // travel, and arrive, in the tensor's type, as all that is sent.
+  [[nodiscard]] bool copied_in_pieces(UseRef use, const Wiring& wiring) const {
+    return wiring.kind == TaskKind::RecomputeTransfer && !contents_.recomputation().again(use.op) &&
+           contents_.recomputation().keeps_copy(use);
   }
 
   void own_outputs(OperatorId op) {
@@ -302,18 +319,25 @@ class BufferLives {
       const std::int32_t k = producer.shard_of_device[d.index()];
       if (k >= 0) append(until[static_cast<std::size_t>(k)], readers);
     };
+    const bool pieces = std::ranges::all_of(w.destinations, [&](UseRef c) { return copied_in_pieces(c, w); });
     for (std::size_t i = 0; i < w.plan->tasks.size(); ++i) {
       const CommunicationTask& t = w.plan->tasks[i];
-      for (const DeviceId d : contributors(t.kind, t.group)) keep(d, {w.task(i)});
+      for (const DeviceId d : contributors(t.kind, t.group)) {
+        if (!pieces || !reads_on(w, d)) keep(d, {w.task(i)});
+      }
     }
     // What is received is whole: the device's own part is copied to it when it is first read.
     const auto& received = w.plan->received;
     for (const DeviceId d : w.plan->local) {
-      const bool copied = std::ranges::any_of(received, [&](const auto& got) { return got.first == d; });
-      keep(d, copied ? first_read_until(w, d) : consumers_until(w, d));
+      const bool whole = std::ranges::any_of(received, [&](const auto& got) { return got.first == d; });
+      const auto reads_it = [&](UseRef c) { return !copied_in_pieces(c, w); };
+      keep(d, whole ? first_read_until(w, d) : consumers_until(w, d, reads_it));
     }
-    for (const auto& [d, bytes] : received)
-      alive(d, source.op, bytes, MemoryCategory::Transfers, {first_arrival(w, d), consumers_until(w, d)});
+    for (const auto& [d, bytes] : received) {
+      alive(d, source.op, bytes, MemoryCategory::Transfers,
+            {first_arrival(w, d), consumers_until(w, d, [](UseRef) { return true; })});
+    }
+    record_copies(w, source);
   }
 
   // Returns the ends of the passes that read first what the wiring brings.
@@ -321,7 +345,7 @@ class BufferLives {
     TaskList until;
     for (const UseRef c : w.destinations) {
       const std::int32_t k = (*strategy_)[c.op.index()]->shard_of_device[d.index()];
-      if (k < 0) continue;
+      if (k < 0 || copied_in_pieces(c, w)) continue;
       const bool first = w.kind == TaskKind::ForwardTransfer;
       const bool runs = first || contents_.recomputation().again(c.op);
       append(until, runs ? forward_end(c.op, k, !first) : backward_end(c.op, k));
@@ -329,13 +353,65 @@ class BufferLives {
     return until;
   }
 
-  [[nodiscard]] TaskList consumers_until(const Wiring& w, DeviceId d) const {
+  [[nodiscard]] bool reads_on(const Wiring& w, DeviceId d) const {
+    return std::ranges::any_of(w.destinations, [&](UseRef c) {
+      return (*strategy_)[c.op.index()]->shard_of_device[d.index()] >= 0;
+    });
+  }
+
+  template <class Counts>
+  [[nodiscard]] TaskList consumers_until(const Wiring& w, DeviceId d, Counts counts) const {
     TaskList until;
     for (const UseRef c : w.destinations) {
       const std::int32_t k = (*strategy_)[c.op.index()]->shard_of_device[d.index()];
-      if (k >= 0) append(until, read_until(c, k, w));
+      if (k >= 0 && counts(c)) append(until, read_until(c, k, w));
     }
     return until;
+  }
+
+  // The copies that products leave for backward, from the start of the first that reads the tensor on a
+  // device. Its other readers there share them.
+  void record_copies(const Wiring& w, UseRef source) {
+    struct Copy {
+      Bytes bytes;
+      Span life;
+    };
+    std::map<DeviceId, Copy> wholes, pieces;
+    for (const UseRef c : w.destinations) {
+      const bool in_pieces = copied_in_pieces(c, w);
+      if (!in_pieces && !copied_whole(c, w)) continue;
+      const BoundOperator& reader = *(*strategy_)[c.op.index()];
+      const OperatorTasks& tasks = tasks_of(c.op);
+      const TaskId run = contents_.recomputation().again(c.op) ? tasks.recompute : tasks.forward;
+      for (std::size_t k = 0; k < reader.memory.size(); ++k) {
+        const auto shard = static_cast<std::int32_t>(k);
+        const TaskList back = backward_end(c.op, shard);
+        if (back.empty()) continue;
+        const DeviceId d = reader.config.devices[k];
+        Copy& copy = (in_pieces ? pieces : wholes)[d];
+        copy.bytes = in_pieces ? piece_of(source, c, d) : reader.memory[k].input_copy;
+        copy.life.cover({task_at(run, shard)}, back);
+      }
+    }
+    for (std::size_t i = 0; i < w.plan->tasks.size() && !pieces.empty(); ++i) {
+      for (const DeviceId d : contributors(w.plan->tasks[i].kind, w.plan->tasks[i].group)) {
+        if (const auto copy = pieces.find(d); copy != pieces.end())
+          copy->second.life.ends.push_back(w.task(i));
+      }
+    }
+    for (const auto* copies : {&wholes, &pieces}) {
+      for (const auto& [d, copy] : *copies)
+        alive(d, source.op, copy.bytes, MemoryCategory::Activations, copy.life);
+    }
+  }
+
+  // Bytes of what the device has of the tensor, in the type in which the reader keeps it.
+  [[nodiscard]] Bytes piece_of(UseRef source, UseRef reader, DeviceId d) const {
+    const Layout& made = contents_.layouts()[data_layout(source, *strategy_)];
+    const TensorUse& use = contents_.graph().op(reader.op).uses[static_cast<std::size_t>(reader.use)];
+    const std::int32_t experts = contents_.loads().dimension(use.tensor);
+    return Bytes(loaded(made.elements_on(d) * bytes_per_element(*use.saved_as),
+                        experts < 0 ? 1 : contents_.loads().of(experts, made)));
   }
 
   // Returns the tasks that bring data to the device; one of them comes first.

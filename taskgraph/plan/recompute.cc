@@ -340,6 +340,11 @@ bool Recomputation::reads_again(UseRef use) const {
   return again(use.op) || (backward_[use.op.index()] && u.read_in_backward());
 }
 
+bool Recomputation::keeps_copy(UseRef use) const {
+  return graph_->op(use.op).uses[static_cast<std::size_t>(use.use)].saved_as.has_value() &&
+         (again(use.op) || !reads_again(use));
+}
+
 void Recomputation::find_segments(const OperatorGraph& graph) {
   std::vector<Segment> all(static_cast<std::size_t>(*std::ranges::max_element(segment_of_) + 1));
   for (std::size_t i = 0; i < segment_of_.size(); ++i) {

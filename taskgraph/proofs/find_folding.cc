@@ -77,6 +77,7 @@ class FoldingFinder {
       note(devices[k], number);
       note(devices[k], b.memory[k].outputs);
       note(devices[k], b.memory[k].saved);
+      note(devices[k], b.memory[k].input_copy);
       note(devices[k], b.memory[k].input_gradients);
       note(devices[k], b.memory[k].forward_blocks);
       note(devices[k], b.memory[k].workspace);

@@ -17,7 +17,7 @@ constexpr std::int64_t kRows = 8192, kInner = 4096, kColumns = 4096;
 // x[8192, 4096] → 4096 without bias; the second one reads the same x.
 OperatorGraph two_readers(bool float8) {
   GraphBuilder builder("two", kRows, DataType::BFloat16);
-  if (float8) builder.multiply_in_float8();
+  if (float8) builder.multiply_in_float8(false);
   const TensorId words = builder.data("words", {kRows, kInner}, DataType::BFloat16);
   builder.begin_repeat("layer", 1);
   const TensorId x = builder.add("relu", "x", {words});

@@ -29,6 +29,9 @@ class PartMemory : private PartOnMesh {
   [[nodiscard]] bool is_saved_for(UseRef use) const {
     return graph_.op(use.op).uses[static_cast<std::size_t>(use.use)].saved && has_backward(use.op);
   }
+  [[nodiscard]] bool may_copy(UseRef use) const {
+    return graph_.op(use.op).uses[static_cast<std::size_t>(use.use)].saved_as.has_value();
+  }
   [[nodiscard]] bool reads_again(std::size_t kind, UseRef use) const {
     return recomputation(kind).any() && recomputation(kind).reads_again(use);
   }
@@ -58,24 +61,29 @@ class PartMemory : private PartOnMesh {
     return bytes;
   }
 
-  // How much of a tensor is there for a reader.
-  enum class There : std::uint8_t { Nothing, OwnPieces, All };
+  // How much of a tensor is there for a reader: `Copy` is the copy that it keeps (Recomputation::keeps_copy).
+  enum class There : std::uint8_t { Nothing, OwnPieces, All, Copy };
   // Returns the bytes of the tensor that are there at least: the device's own piece for its maker and for
-  // readers there, and what arrived. What arrived for a reader that has read it is whole, so that this reader
-  // no longer needs the own piece. What is gathered again may be there or only the own piece, which counts.
+  // readers there, what arrived, and copies. What arrived for a reader that has read it is whole, so that
+  // this reader no longer needs the own piece. What is gathered again may be there or only the own piece,
+  // which counts.
   template <class ThereFor>
   [[nodiscard]] ByDevice bytes_of(TensorId tensor, bool for_maker, ThereFor there_for) {
     const UseRef maker = tables_.backward().producing_use(tensor);
     const Layout& made = tables_.layouts()[data_layout(maker, tables_.strategy())];
     const std::int64_t element = bytes_per_element(graph_.tensor(tensor).type);
-    ByDevice own, arrived;
+    ByDevice own, arrived, copies;
     const auto keep_own = [&](DeviceId d) { own[d] = Bytes(made.elements_on(d) * element); };
     if (for_maker) std::ranges::for_each(tables_[maker.op].config.devices, keep_own);
-    std::set<LayoutId> targets;
+    std::set<LayoutId> targets, copied;
     for (const UseRef use : graph_.consumers(tensor)) {
       const There there = is_inside(use.op) ? there_for(use) : There::Nothing;
       if (there == There::Nothing) continue;
       const CommunicationPlan& plan = forward_plan(use);
+      if (there == There::Copy) {
+        if (copied.insert(plan.target).second) add_copies(use, plan, made, copies);
+        continue;
+      }
       const bool whole =
           there == There::All && !plan.tasks.empty() && !(gathers_again() && is_gathered(use, plan));
       const auto receives = [&](DeviceId d) {
@@ -91,11 +99,31 @@ class PartMemory : private PartOnMesh {
       }
     }
     add(own, arrived);
+    add(own, copies);
     return own;
   }
 
+  // Adds the reader's copies; of what is gathered again, only those of the devices' own pieces, once.
+  void add_copies(UseRef use, const CommunicationPlan& plan, const Layout& made, ByDevice& copies) const {
+    const BoundOperator& reader = tables_[use.op];
+    const bool gathered = gathers_again() && is_gathered(use, plan);
+    const std::int64_t element =
+        bytes_per_element(*graph_.op(use.op).uses[static_cast<std::size_t>(use.use)].saved_as);
+    for (std::size_t k = 0; k < reader.memory.size(); ++k) {
+      Bytes& copy = copies[reader.config.devices[k]];
+      if (gathered) {
+        copy = std::max(copy, Bytes(made.elements_on(reader.config.devices[k]) * element));
+      } else {
+        copy += reader.memory[k].input_copy;
+      }
+    }
+  }
+
   void measure_kept(std::size_t kind, PartCosts& costs) {
-    const auto kept_for = [&](UseRef use) { return is_kept_for(kind, use) ? There::All : There::Nothing; };
+    const auto kept_for = [&](UseRef use) {
+      if (!is_kept_for(kind, use)) return There::Nothing;
+      return recomputation(kind).keeps_copy(use) && !again(kind, use.op) ? There::Copy : There::All;
+    };
     ByDevice kept = nothing(), of_entry = nothing();
     for (const OperatorId op : part_.operators) {
       const bool once = !again(kind, op) && has_backward(op);
@@ -110,15 +138,21 @@ class PartMemory : private PartOnMesh {
   }
 
   // What passes of weight gradients read, whether it was made once or again, and the gradients that they
-  // need.
+  // need. Readers that may keep a copy have that at least, or what others keep.
   void measure_kept_for_weights(PartCosts& costs) {
     const auto has_weights = [&](OperatorId op) { return tables_.backward().need(op).weight_pass; };
     ByDevice kept = nothing();
     for (const OperatorId op : part_.operators) {
       for (const TensorUse& use : tables_[op].op->uses) {
         if (use.role != Role::Output) continue;
+        const auto reads = [&](UseRef read) { return is_saved_for(read) && has_weights(read.op); };
+        const bool whole = (use.saved && has_weights(op)) ||
+                           std::ranges::any_of(graph_.consumers(use.tensor), [&](UseRef read) {
+                             return is_inside(read.op) && reads(read) && !may_copy(read);
+                           });
         add(kept, bytes_of(use.tensor, use.saved && has_weights(op), [&](UseRef read) {
-              return is_saved_for(read) && has_weights(read.op) ? There::All : There::Nothing;
+              if (!reads(read) || (whole && may_copy(read))) return There::Nothing;
+              return may_copy(read) ? There::Copy : There::All;
             }));
         if (has_weights(op) && has_whole_gradient(use.tensor)) add(kept, gradient_bytes(use.tensor));
       }
@@ -152,6 +186,8 @@ class PartMemory : private PartOnMesh {
         if (use.role != Role::Output) continue;
         add(made, bytes_of(use.tensor, use.saved && behind.contains(op), [&](UseRef read) {
               if (!is_saved_for(read) || !behind.contains(read.op)) return There::Nothing;
+              if (recomputation(kind).keeps_copy(read))
+                return before.contains(read.op) ? There::Copy : There::Nothing;
               return before.contains(read.op) ? There::All : There::OwnPieces;
             }));
       }

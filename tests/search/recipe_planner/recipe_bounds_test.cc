@@ -296,6 +296,30 @@ TEST(RecipeBounds, AreNeverAboveTheSimulationWithInterference) {
   }
 }
 
+// Copies of inputs in 8 bits are kept, made again with what runs again, or divided and gathered again.
+TEST(RecipeBounds, AreNeverAboveTheSimulationInFloat8) {
+  const std::vector<BoundCase> cases{
+      {"llama3-8b:layers=6,hidden=512,heads=8,kv_heads=4,vocab=512,sequence=256,ffn=1024,kept=megatron,"
+       "products=float8",
+       "dgx-h100:2", 16},
+      {"llama3-8b:layers=4,hidden=512,heads=8,kv_heads=4,vocab=512,sequence=128,ffn=1024,lora=8,products="
+       "float8",
+       "dgx-h100:1", 16},
+      {"gpt2:layers=5,hidden=256,heads=4,vocab=512,sequence=64,dtype=bfloat16,products=float8", "dgx-h100:2",
+       16},
+      {"mixtral-8x7b:layers=4,hidden=512,heads=8,kv_heads=4,vocab=512,sequence=128,ffn=1024,products=float8",
+       "dgx-h100:2", 16},
+      {"deepseek-v3:layers=4,hidden=256,heads=8,head_width=32,rotary_width=16,value_width=32,query_latent=64,"
+       "key_latent=64,ffn=512,expert_ffn=128,dense_layers=1,experts=8,top_k=2,vocab=512,sequence=128,"
+       "products=float8",
+       "dgx-h100:1", 16}};
+  std::set<std::string> schedules;
+  const Shares shares = expect_below_simulation(300, Runtime(), schedules, cases);
+  RecordProperty("memory_share", std::to_string(shares.memory));
+  if (shares.number < 100) return;  // a single seed
+  EXPECT_GT(shares.memory, 0.4);
+}
+
 // The rules switch overlap on as users of frameworks do.
 TEST(RecipeBounds, AreNeverAboveTheSimulationWithOverlap) {
   RecipeRules rules;

@@ -1,5 +1,6 @@
 // Volumes and memory of one transformer block under tensor and sequence parallelism, against the closed forms
 // of Korthikanti et al. 2023 ("Reducing activation recomputation in large transformer models").
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -26,12 +27,12 @@ struct Amounts {
 };
 
 Amounts amounts_of(const std::string& model, std::int64_t layers, const std::string& recipe,
-                   const std::string& more) {
+                   const std::string& more, const std::string& devices = "dgx-a100:1") {
   const OperatorGraph graph =
       make_zoo_model(model + ":layers=" + std::to_string(layers) + ",hidden=" + std::to_string(kHidden) +
                      ",heads=" + std::to_string(kHeads) + ",sequence=" + std::to_string(kSequence) +
                      ",vocab=64,dtype=bfloat16,batch=" + std::to_string(kSamples) + more);
-  const Topology topology = make_topology("dgx-a100:1");
+  const Topology topology = make_topology(devices);
   const CostModel costs(topology);
   PlanOptions options;
   const RecipeStrategy made = expand_recipe(parse_recipe(recipe), RecipeModel(graph), topology);
@@ -189,6 +190,76 @@ TEST(MegatronClosedForms, ExpertsKeepWhatTheirProductsRead) {
 TEST(MegatronClosedForms, FullRecomputationKeepsTheInputOfABlock) {
   EXPECT_EQ(of_block("tp8,dp1,mbs2,recompute=full").kept, 2 * kValues);
   EXPECT_EQ(of_block("tp8,dp1,sp,mbs2,recompute=full").kept, 2 * kValues / kTensor);
+}
+
+constexpr std::int64_t kKeyHeads = 8, kWide = 320, kWidth = kHidden / kHeads, kTokens = kSamples * kSequence;
+
+std::int64_t kept_of_llama(std::int64_t layers, const std::string& recipe, const std::string& options) {
+  const std::string more =
+      fmt::format(",kv_heads={},ffn={}{}", kKeyHeads, kWide, options.empty() ? "" : "," + options);
+  return amounts_of("llama", layers, recipe, more,
+                    recipe.starts_with("tp8") ? "dgx-h100:1" : "dgx-h100:gpus=1")
+      .kept;
+}
+
+// What one more block of Llama keeps.
+std::int64_t kept_of_block(const std::string& recipe, const std::string& options) {
+  return kept_of_llama(4, recipe, options) - kept_of_llama(3, recipe, options);
+}
+
+// What a token's rows take outside norms: queries and results, keys and values in 16 bits, a row's sum for
+// each head, both halves of the gated part in 16 bits, its result, and the copy of attention's result.
+std::int64_t inside(std::int64_t bytes_of_gated, std::int64_t bytes_of_copy) {
+  return 2 * (2 * kHeads + 2 * kKeyHeads) * kWidth + 4 * kHeads + (4 + bytes_of_gated) * kWide +
+         bytes_of_copy * kHeads * kWidth;
+}
+
+// Transformer Engine keeps in 8 bits what products read: both norms' results, the gated part's, and a copy of
+// attention's. Norms' inputs, 2 bytes each, and their statistics, 4 a row, are as before.
+TEST(MegatronClosedForms, ProductsInFloat8KeepTheirInputsInIt) {
+  const std::string in16 = "kept=megatron", in8 = "kept=megatron,products=float8";
+  EXPECT_EQ(kept_of_block("dp1,mbs2", in16), kTokens * (8 * kHidden + 8 + inside(2, 2)));
+  EXPECT_EQ(kept_of_block("dp1,mbs2", in8), kTokens * (6 * kHidden + 8 + inside(1, 1)));
+  EXPECT_EQ(kept_of_block("tp8,dp1,mbs2", in8),
+            kTokens * (6 * kHidden + 8) + kTokens / kTensor * inside(1, 1));
+  EXPECT_EQ(kept_of_block("tp8,dp1,sp,mbs2", in8), kTokens / kTensor * (6 * kHidden + 8 + inside(1, 1)));
+}
+
+// Norms' results, which are gathered for products, are kept as gathered.
+TEST(MegatronClosedForms, ProductsInFloat8KeepWhatWasGathered) {
+  EXPECT_EQ(kept_of_block("tp8,dp1,sp,mbs2,gathered=keep", "kept=megatron,products=float8"),
+            kTokens / kTensor * (4 * kHidden + 8 + inside(1, 1)) + kTokens * 2 * kHidden);
+}
+
+// torchao keeps what products were given, and casts it again.
+TEST(MegatronClosedForms, ProductsInFloat8KeepTheirInputsUncastAsTorchDoes) {
+  for (const char* recipe : {"dp1,mbs2", "tp8,dp1,sp,mbs2"})
+    EXPECT_EQ(kept_of_block(recipe, "kept=torch,products=float8"), kept_of_block(recipe, "kept=torch"));
+}
+
+// Copies are made again with the rest of a block, the inputs of which alone are kept.
+TEST(MegatronClosedForms, FullRecomputationMakesCopiesInFloat8Again) {
+  const std::string fused = "swiglu=fused", in8 = fused + ",products=float8";
+  EXPECT_EQ(kept_of_block("dp1,mbs2,recompute=full", in8), 2 * kValues);
+  EXPECT_EQ(kept_of_block("tp8,dp1,sp,mbs2,recompute=full", in8), 2 * kValues / kTensor);
+  // The peak comes when backward has read the gated part's result: copies of both norms' results instead of
+  // these, and one of attention's beside it.
+  EXPECT_EQ(
+      kept_of_llama(3, "dp1,mbs2,recompute=full", fused) - kept_of_llama(3, "dp1,mbs2,recompute=full", in8),
+      kTokens * (2 * kHidden - kHeads * kWidth));
+}
+
+// Attention's result is made again for the projection, which then needs no copy of it.
+TEST(MegatronClosedForms, SelectiveRecomputationKeepsNoCopyOfAttention) {
+  const std::int64_t attention = 2 * kHeads * kWidth + 4 * kHeads + kHeads * kWidth;  // result, sums, copy
+  EXPECT_EQ(kept_of_block("tp8,dp1,sp,mbs2,recompute=selective", "kept=megatron,products=float8"),
+            kTokens / kTensor * (6 * kHidden + 8 + inside(1, 1) - attention));
+}
+
+// Of the feed-forward part the input of its norm is left.
+TEST(MegatronClosedForms, RecomputationOfAModuleKeepsNoCopiesInside) {
+  EXPECT_EQ(kept_of_block("tp8,dp1,sp,mbs2,recompute=mlp", "kept=megatron,products=float8"),
+            kTokens / kTensor * (5 * kHidden + 4 + inside(1, 1) - 5 * kWide));
 }
 
 }  // namespace

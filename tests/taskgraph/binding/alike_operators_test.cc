@@ -54,6 +54,7 @@ TEST(AlikeOperators, AreBoundAlike) {
       for (std::size_t k = 0; k < bound.memory.size(); ++k) {
         EXPECT_EQ(bound.memory[k].outputs, expected.memory[k].outputs);
         EXPECT_EQ(bound.memory[k].saved, expected.memory[k].saved);
+        EXPECT_EQ(bound.memory[k].input_copy, expected.memory[k].input_copy);
         EXPECT_EQ(bound.memory[k].input_gradients, expected.memory[k].input_gradients);
       }
       for (std::size_t u = 0; u < bound.data_layout.size(); ++u) {

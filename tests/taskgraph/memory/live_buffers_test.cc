@@ -20,12 +20,15 @@ namespace {
 // What is listed at a peak adds up to the peak in each category, and names each operator there once.
 TEST(LiveBuffers, AddUpToThePeak) {
   const std::string model = "llama:batch=4,layers=2,hidden=16,heads=4,kv_heads=2,vocab=48,sequence=8,ffn=24";
-  const OperatorGraph plain = make_zoo_model(model), adapted = make_zoo_model(model + ",lora=2,base=4bit");
-  const Topology topology = make_topology("p100-4x4:1");
+  const OperatorGraph plain = make_zoo_model(model), adapted = make_zoo_model(model + ",lora=2,base=4bit"),
+                      in_float8 = make_zoo_model(model + ",products=float8");
+  const Topology topology = make_topology("dgx-h100:gpus=4");
   const CostModel costs(topology);
   for_each_seed(60, [&](Rng& rng) {
-    const OperatorGraph& graph = rng.below(3) == 0 ? adapted : plain;
+    const OperatorGraph* const graphs[] = {&plain, &plain, &adapted, &in_float8};
+    const OperatorGraph& graph = *graphs[rng.below(std::size(graphs))];
     RandomPipeline p = random_pipeline(graph, rng, topology);
+    if (rng.below(2) == 0) p.options.gathered_inputs = GatheredInputs::Again;
     if (rng.below(3) == 0) p.options.pipeline.reset();
     p.options.state_sharding = random_state_sharding(rng);
     p.options.optimizer = Optimizer::Adam;

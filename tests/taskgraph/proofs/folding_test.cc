@@ -293,6 +293,22 @@ TEST(Folding, OfAdaptersRunsAsTheWholePlan) {
   }
 }
 
+TEST(Folding, OfProductsInFloat8RunsAsTheWholePlan) {
+  const OperatorGraph graph = make_zoo_model(std::string(kReplicatedLlama) + ",products=float8");
+  const Topology topology = make_topology("dgx-h100:2");
+  for (const char* recompute : {"none", "selective", "full", "mlp"}) {
+    for (const GatheredInputs inputs : {GatheredInputs::Keep, GatheredInputs::Again}) {
+      for (const char* schedule : {"1f1b", "interleaved", "zb-h1", "dualpipe-v"}) {
+        SCOPED_TRACE(fmt::format("{}, {}", recompute, schedule));
+        ReplicaPlan plan = plan_in_both(graph, {4, 2, 2}, schedule);
+        plan.options.recompute = parse_recompute(recompute);
+        plan.options.gathered_inputs = inputs;
+        EXPECT_THAT(folded_to(graph, topology, plan), Ge(1.9));
+      }
+    }
+  }
+}
+
 // Each end of the pipeline has all parts of the state of the embedding that both use, and gathers its own.
 TEST(Folding, TakesCopiesOfTiedEmbeddingsForOneWhereEachEndGathersThem) {
   const OperatorGraph graph =

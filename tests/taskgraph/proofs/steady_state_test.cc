@@ -74,6 +74,32 @@ TEST(SteadyState, IsWhatSimulatingAllGives) {
     EXPECT_THAT(proven[schedule], Ge(5)) << schedule;
 }
 
+TEST(SteadyState, OfProductsInFloat8IsWhatSimulatingAllGives) {
+  const OperatorGraph graph = make_zoo_model(
+      "llama:batch=4,layers=2,hidden=16,heads=4,kv_heads=2,vocab=48,sequence=8,ffn=24,products=float8");
+  const Topology topology = make_topology("dgx-h100:gpus=4");
+  const CostModel costs(topology);
+  std::int64_t proven = 0;
+  for_each_seed(40, [&](Rng& rng) {
+    RandomPipeline p = random_pipeline(graph, rng, topology);
+    if (rng.below(4) == 0) p.options.pipeline.reset();
+    if (rng.below(3) == 0) p.options.recompute = parse_recompute("full");
+    const std::int32_t unit = p.options.microbatches;
+    p.options.microbatches = unit * (20 / unit);
+    FewAndMany all(graph, costs, p.options, p.strategy), few(graph, costs, p.options, p.strategy);
+    all.build(p.options.microbatches);
+    for (std::int32_t n = unit; n < p.options.microbatches; n += unit) {
+      SCOPED_TRACE(n);
+      const auto steady = few.find(n);
+      if (!steady) continue;
+      ++proven;
+      expect_same(few, *steady, all);
+    }
+  });
+  if (sanitized || std::getenv("PIPESIM_TEST_SEED") != nullptr) return;  // fewer seeds
+  EXPECT_THAT(proven, Ge(5));
+}
+
 TEST(FewMicrobatches, AreBuiltAsIfThePlanHadNoMore) {
   const OperatorGraph graph = make_zoo_model(small_models[0]);
   const Topology topology = make_topology("p100-4x4:1");
