@@ -111,6 +111,36 @@ TEST(Float8, IsOfLayers) {
   }
 }
 
+TEST(Float8, IsTheTypeInWhichProductsKeepTheirInputs) {
+  const auto kept_in_float8 = [](const std::string& options) {
+    const OperatorGraph graph = make_zoo_model("llama:layers=2,products=float8" + options);
+    int products = 0, copies = 0;
+    for (const Operator& op : graph.operators()) {
+      products += op.casts ? 1 : 0;
+      for (const TensorUse& use : op.uses) {
+        if (!use.saved_as) continue;
+        ++copies;
+        EXPECT_TRUE(op.casts && use.saved && use.role == Role::Input) << op.name;
+        EXPECT_EQ(use.saved_as, DataType::Float8);
+      }
+    }
+    return std::pair(products, copies);
+  };
+  EXPECT_EQ(kept_in_float8(""), std::pair(14, 14));
+  EXPECT_EQ(kept_in_float8(",kept=megatron"), std::pair(14, 14));
+  EXPECT_EQ(kept_in_float8(",kept=torch"), std::pair(14, 0));
+  EXPECT_EQ(kept_in_float8(",lora=4"), std::pair(42, 28));  // frozen products need no inputs
+}
+
+TEST(Float8, IsNeededToKeepInputsUncast) {
+  GraphBuilder builder("one", 4);
+  const TensorId x = builder.data("x", {4, 8});
+  EXPECT_EQ(refusal([&] {
+              builder.add("linear", "a", {x}, {{"out", 8}, {"keep_uncast", 1}});
+            }),
+            "operator \"a\" (linear): attribute \"keep_uncast\" is 1, allowed with products=float8");
+}
+
 TEST(Float8, KeepsFingerprintsOfOtherModels) {
   EXPECT_EQ(make_zoo_model("llama:layers=2,products=own").fingerprint(),
             make_zoo_model("llama:layers=2").fingerprint());

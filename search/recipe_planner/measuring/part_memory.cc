@@ -35,9 +35,27 @@ class PartMemory : private PartOnMesh {
   [[nodiscard]] bool reads_again(std::size_t kind, UseRef use) const {
     return recomputation(kind).any() && recomputation(kind).reads_again(use);
   }
+  // Whether the operator runs again wherever the stage ends: what comes behind the part may be in another
+  // stage, for which nothing is made again.
+  [[nodiscard]] bool again_for_part(std::size_t kind, OperatorId op) const {
+    if (!again(kind, op)) return false;
+    if (has_backward(op) && !graph_.op(op).saved_extra_bytes.empty()) return true;
+    return std::ranges::any_of(graph_.op(op).uses, [&](const TensorUse& use) {
+      if (use.role != Role::Output) return false;
+      return (use.saved && has_backward(op)) ||
+             std::ranges::any_of(graph_.consumers(use.tensor), [&](UseRef read) {
+               return is_inside(read.op) && reads_again(kind, read) &&
+                      (is_read_in_backward(read) || again_for_part(kind, read.op));
+             });
+    });
+  }
+  [[nodiscard]] bool is_read_in_backward(UseRef use) const {
+    return graph_.op(use.op).uses[static_cast<std::size_t>(use.use)].read_in_backward() &&
+           has_backward(use.op);
+  }
   // A reader for whom the tensor is still there when backward begins.
   [[nodiscard]] bool is_kept_for(std::size_t kind, UseRef use) const {
-    return (is_saved_for(use) || again(kind, use.op)) && !reads_again(kind, use);
+    return (is_saved_for(use) || again_for_part(kind, use.op)) && !reads_again(kind, use);
   }
 
   using ByDevice = std::map<DeviceId, Bytes>;
@@ -61,8 +79,9 @@ class PartMemory : private PartOnMesh {
     return bytes;
   }
 
-  // How much of a tensor is there for a reader: `Copy` is the copy that it keeps (Recomputation::keeps_copy).
-  enum class There : std::uint8_t { Nothing, OwnPieces, All, Copy };
+  // How much of a tensor is there for a reader. `Copy` is the copy that it keeps (Recomputation::keeps_copy);
+  // `Either` is that or all of the tensor.
+  enum class There : std::uint8_t { Nothing, OwnPieces, All, Copy, Either };
   // Returns the bytes of the tensor that are there at least: the device's own piece for its maker and for
   // readers there, what arrived, and copies. What arrived for a reader that has read it is whole, so that
   // this reader no longer needs the own piece. What is gathered again may be there or only the own piece,
@@ -76,9 +95,14 @@ class PartMemory : private PartOnMesh {
     const auto keep_own = [&](DeviceId d) { own[d] = Bytes(made.elements_on(d) * element); };
     if (for_maker) std::ranges::for_each(tables_[maker.op].config.devices, keep_own);
     std::set<LayoutId> targets, copied;
+    std::vector<UseRef> either;
     for (const UseRef use : graph_.consumers(tensor)) {
       const There there = is_inside(use.op) ? there_for(use) : There::Nothing;
       if (there == There::Nothing) continue;
+      if (there == There::Either) {
+        either.push_back(use);
+        continue;
+      }
       const CommunicationPlan& plan = forward_plan(use);
       if (there == There::Copy) {
         if (copied.insert(plan.target).second) add_copies(use, plan, made, copies);
@@ -97,6 +121,11 @@ class PartMemory : private PartOnMesh {
         if (there == There::All && !whole) keep_own(d);
         if (whole && is_new) arrived[d] += bytes;
       }
+    }
+    for (const UseRef use : either) {
+      if (!own.empty() || !arrived.empty()) break;  // which these have, too
+      const CommunicationPlan& plan = forward_plan(use);
+      if (copied.insert(plan.target).second) add_copies(use, plan, made, copies);
     }
     add(own, arrived);
     add(own, copies);
@@ -120,9 +149,11 @@ class PartMemory : private PartOnMesh {
   }
 
   void measure_kept(std::size_t kind, PartCosts& costs) {
+    // A reader that runs again has the tensor until then, and a copy from then on.
     const auto kept_for = [&](UseRef use) {
       if (!is_kept_for(kind, use)) return There::Nothing;
-      return recomputation(kind).keeps_copy(use) && !again(kind, use.op) ? There::Copy : There::All;
+      if (!is_saved_for(use) || !recomputation(kind).keeps_copy(use)) return There::All;
+      return again(kind, use.op) ? There::Either : There::Copy;
     };
     ByDevice kept = nothing(), of_entry = nothing();
     for (const OperatorId op : part_.operators) {
@@ -138,21 +169,16 @@ class PartMemory : private PartOnMesh {
   }
 
   // What passes of weight gradients read, whether it was made once or again, and the gradients that they
-  // need. Readers that may keep a copy have that at least, or what others keep.
+  // need.
   void measure_kept_for_weights(PartCosts& costs) {
     const auto has_weights = [&](OperatorId op) { return tables_.backward().need(op).weight_pass; };
     ByDevice kept = nothing();
     for (const OperatorId op : part_.operators) {
       for (const TensorUse& use : tables_[op].op->uses) {
         if (use.role != Role::Output) continue;
-        const auto reads = [&](UseRef read) { return is_saved_for(read) && has_weights(read.op); };
-        const bool whole = (use.saved && has_weights(op)) ||
-                           std::ranges::any_of(graph_.consumers(use.tensor), [&](UseRef read) {
-                             return is_inside(read.op) && reads(read) && !may_copy(read);
-                           });
         add(kept, bytes_of(use.tensor, use.saved && has_weights(op), [&](UseRef read) {
-              if (!reads(read) || (whole && may_copy(read))) return There::Nothing;
-              return may_copy(read) ? There::Copy : There::All;
+              if (!is_saved_for(read) || !has_weights(read.op)) return There::Nothing;
+              return may_copy(read) ? There::Either : There::All;
             }));
         if (has_weights(op) && has_whole_gradient(use.tensor)) add(kept, gradient_bytes(use.tensor));
       }
@@ -176,7 +202,7 @@ class PartMemory : private PartOnMesh {
   // it waits for made again there, as far as backward passes read it that wait for it in turn.
   [[nodiscard]] Bytes made_again(std::size_t kind) {
     const auto last = std::find_if(part_.operators.rbegin(), part_.operators.rend(),
-                                   [&](OperatorId op) { return again(kind, op); });
+                                   [&](OperatorId op) { return again_for_part(kind, op); });
     if (last == part_.operators.rend()) return {};
     const std::set<OperatorId> before = ran_before(kind, *last), behind = backward_behind(kind, *last);
     if (!part_.entry || !gradient_waits_for(*part_.entry, behind)) return {};

@@ -296,6 +296,22 @@ TEST(RecipeBounds, AreNeverAboveTheSimulationWithInterference) {
   }
 }
 
+// The head has a stage of its own. What it would read again of the last layer is not made again, and what
+// would be kept for that is not there.
+TEST(RecipeBounds, AreNeverAboveTheSimulationWhereTheHeadIsApart) {
+  RecipeRules rules;
+  rules.recomputes.push_back(parse_recompute("op"));
+  std::vector<RecipeCondition> conditions;
+  for (const char* condition : {"recompute=op", "pp=8", "schedule=gpipe", "mbs=1", "cp=1", "zero=0"})
+    conditions.push_back(parse_recipe_condition(condition, false));
+  const std::vector<BoundCase> cases{
+      {"llama3-8b:layers=6,hidden=512,heads=8,kv_heads=4,vocab=512,sequence=256,ffn=1024", "dgx-h100:2", 16}};
+  std::set<std::string> schedules;
+  const Shares shares =
+      expect_below_simulation(12, Runtime(), schedules, cases, RecipeFilter(std::move(conditions), rules));
+  EXPECT_GT(shares.memory, 0.4);
+}
+
 // Copies of inputs in 8 bits are kept, made again with what runs again, or divided and gathered again.
 TEST(RecipeBounds, AreNeverAboveTheSimulationInFloat8) {
   const std::vector<BoundCase> cases{

@@ -225,13 +225,35 @@ TEST(MegatronClosedForms, ProductsInFloat8KeepTheirInputsInIt) {
   EXPECT_EQ(kept_of_block("tp8,dp1,sp,mbs2", in8), kTokens / kTensor * (6 * kHidden + 8 + inside(1, 1)));
 }
 
+// Experts keep their tokens and the gated part's results in 8 bits. The norm before the router is kept in 16.
+TEST(MegatronClosedForms, ExpertsInFloat8KeepTheirTokensInIt) {
+  const std::string sizes = fmt::format(",kv_heads={},ffn={},kept=megatron", kKeyHeads, kWide);
+  const auto kept_of_block_with = [&](const std::string& products) {
+    const auto kept = [&](std::int64_t layers) {
+      return amounts_of("mixtral-8x7b", layers, "dp1,mbs2", sizes + products, "dgx-h100:gpus=1").kept;
+    };
+    return kept(4) - kept(3);
+  };
+  const OperatorGraph graph =
+      make_zoo_model(fmt::format("mixtral-8x7b:layers=1,hidden={},heads={},sequence={},vocab=64,batch={}{}",
+                                 kHidden, kHeads, kSequence, kSamples, sizes));
+  std::int64_t routed = 0;  // rows of all experts
+  for (const Operator& op : graph.operators()) {
+    if (op.kind == "expert_linear" && graph.tensor(op.uses[0].tensor).shape.back() == kHidden)
+      routed = graph.tensor(op.uses[0].tensor).elements() / kHidden;
+  }
+  EXPECT_GE(routed, 2 * kTokens);
+  EXPECT_EQ(kept_of_block_with("") - kept_of_block_with(",products=float8"),
+            kTokens * (kHidden + kHeads * kWidth) + routed * (kHidden + kWide));
+}
+
 // Norms' results, which are gathered for products, are kept as gathered.
 TEST(MegatronClosedForms, ProductsInFloat8KeepWhatWasGathered) {
   EXPECT_EQ(kept_of_block("tp8,dp1,sp,mbs2,gathered=keep", "kept=megatron,products=float8"),
             kTokens / kTensor * (4 * kHidden + 8 + inside(1, 1)) + kTokens * 2 * kHidden);
 }
 
-// torchao keeps what products were given, and casts it again.
+// What products were given is kept and cast again in torchao.
 TEST(MegatronClosedForms, ProductsInFloat8KeepTheirInputsUncastAsTorchDoes) {
   for (const char* recipe : {"dp1,mbs2", "tp8,dp1,sp,mbs2"})
     EXPECT_EQ(kept_of_block(recipe, "kept=torch,products=float8"), kept_of_block(recipe, "kept=torch"));
@@ -256,7 +278,7 @@ TEST(MegatronClosedForms, SelectiveRecomputationKeepsNoCopyOfAttention) {
             kTokens / kTensor * (6 * kHidden + 8 + inside(1, 1) - attention));
 }
 
-// Of the feed-forward part the input of its norm is left.
+// The feed-forward part keeps the input of its norm alone.
 TEST(MegatronClosedForms, RecomputationOfAModuleKeepsNoCopiesInside) {
   EXPECT_EQ(kept_of_block("tp8,dp1,sp,mbs2,recompute=mlp", "kept=megatron,products=float8"),
             kTokens / kTensor * (5 * kHidden + 4 + inside(1, 1) - 5 * kWide));
