@@ -40,8 +40,7 @@ struct TensorUse {
   std::vector<std::pair<FactorIndex, Lack>> lacks;  ///< factors not listed are Summed
   bool saved = false;                               ///< kept on the shard's device from forward to backward
   bool saved_for_weights = false;  ///< of these: only the weights' gradients need it, not the inputs'
-  /// If saved: the narrower type in which forward writes what backward reads. None: the tensor itself is
-  /// kept.
+  /// If saved: the other type in which forward writes what backward reads. None: the tensor itself is kept.
   std::optional<DataType> saved_as = {};
   double forward_passes = 1;   ///< times forward runs over its bytes (batch norm reads x twice; an embedding
                                ///< table 0, the rows read are counted in Operator::extra_bytes)

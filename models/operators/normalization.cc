@@ -94,7 +94,10 @@ void build_row_norm(OperatorDraft& draft) {
   const auto dims = plain_factors(draft, draft.shape(0));
   const auto rows = all_but_last(dims);
   const FactorIndex h = dims.back();
-  draft.input(0, draft.axes(dims)).saved = true;
+  TensorUse& x = draft.input(0, draft.axes(dims));
+  x.saved = true;
+  if (rms && draft.added_flag("keep_float32") && draft.type() != DataType::Float32)
+    x.saved_as = DataType::Float32;
   if (scales_rows(draft)) {
     draft.weight("gamma", {draft.axis(h)});
     if (!rms) draft.weight("beta", {draft.axis(h)});
@@ -104,6 +107,8 @@ void build_row_norm(OperatorDraft& draft) {
   draft.op.flops_forward = {{rms ? 5.0 : 7.0, dims}};
   draft.op.flops_backward_input = {{rms ? 8.0 : 11.0, dims}};
   draft.op.saved_extra_bytes = {{4 * statistics, rows}};
+  if (rms && draft.added_flag("keep_normalised"))
+    draft.op.saved_extra_bytes.push_back({draft.element_bytes(), dims});
   using enum InnerStep::Reduce;
   draft.op.inner_steps = {
       {Pass::Forward, Sum, {h}, {statistics, rows}, statistic_bytes, rms ? 2.0 / 5 : 3.0 / 7},
@@ -131,50 +136,54 @@ void build_softmax(OperatorDraft& draft) {
 }  // namespace
 
 std::vector<OperatorKind> normalization_kinds() {
-  return {{"batch_norm",
-           "normalises every channel over samples and spatial dims",
-           "x[n, c, spatial…]",
-           1,
-           1,
-           {AttributeSchema::word(
-                "statistics", "over all shards, or of each shard alone: local changes the model when split",
-                {"synchronised", "local"}, "synchronised"),
-            activation_attribute()},
-           {{{"x", {64, 32, 28, 28}}}, {{"activation", "relu"}}},
-           build_batch_norm},
-          {"group_norm",
-           "normalises groups of channels of every sample; as many groups as channels: instance norm",
-           "x[n, c, spatial…]",
-           1,
-           1,
-           {AttributeSchema::integer("groups", "into which the channels fall"),
-            AttributeSchema::flag("affine", true, "scales and shifts every channel by gamma and beta")},
-           {{{"x", {64, 32, 28, 28}}}, {{"groups", 8}}},
-           build_group_norm},
-          {"layer_norm",
-           "normalises the last dim by mean and variance",
-           "x[b, s…, h]",
-           1,
-           1,
-           {AttributeSchema::flag("affine", true, "multiplies by gamma and adds beta, which are learned")},
-           {{{"x", {64, 128, 512}}}, {}},
-           build_row_norm},
-          {"rms_norm",
-           "normalises the last dim by its root mean square",
-           "x[b, s…, h]",
-           1,
-           1,
-           {},
-           {{{"x", {64, 128, 512}}}, {}},
-           build_row_norm},
-          {"softmax",
-           "softmax over the last dim",
-           "x[b, s…, v]",
-           1,
-           1,
-           {},
-           {{{"x", {64, 128, 512}}}, {}},
-           build_softmax}};
+  return {
+      {"batch_norm",
+       "normalises every channel over samples and spatial dims",
+       "x[n, c, spatial…]",
+       1,
+       1,
+       {AttributeSchema::word("statistics",
+                              "over all shards, or of each shard alone: local changes the model when split",
+                              {"synchronised", "local"}, "synchronised"),
+        activation_attribute()},
+       {{{"x", {64, 32, 28, 28}}}, {{"activation", "relu"}}},
+       build_batch_norm},
+      {"group_norm",
+       "normalises groups of channels of every sample; as many groups as channels: instance norm",
+       "x[n, c, spatial…]",
+       1,
+       1,
+       {AttributeSchema::integer("groups", "into which the channels fall"),
+        AttributeSchema::flag("affine", true, "scales and shifts every channel by gamma and beta")},
+       {{{"x", {64, 32, 28, 28}}}, {{"groups", 8}}},
+       build_group_norm},
+      {"layer_norm",
+       "normalises the last dim by mean and variance",
+       "x[b, s…, h]",
+       1,
+       1,
+       {AttributeSchema::flag("affine", true, "multiplies by gamma and adds beta, which are learned")},
+       {{{"x", {64, 128, 512}}}, {}},
+       build_row_norm},
+      {"rms_norm",
+       "normalises the last dim by its root mean square",
+       "x[b, s…, h]",
+       1,
+       1,
+       {AttributeSchema::flag("keep_float32", false, "counts x in float32 as what backward needs of it"),
+        AttributeSchema::flag("keep_normalised", false,
+                              "counts the rows that gamma scales, too, which gamma's gradient needs where "
+                              "each step is a kernel of its own")},
+       {{{"x", {64, 128, 512}}}, {}},
+       build_row_norm},
+      {"softmax",
+       "softmax over the last dim",
+       "x[b, s…, v]",
+       1,
+       1,
+       {},
+       {{{"x", {64, 128, 512}}}, {}},
+       build_softmax}};
 }
 
 }  // namespace pipesim

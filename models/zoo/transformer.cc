@@ -34,13 +34,25 @@ TransformerNetwork::TransformerNetwork(const ZooValues& values)
       document_length_(values.has("document_length") ? values.integer("document_length") : 0),
       loss_chunks_(values.has("loss_chunks") ? values.integer("loss_chunks") : 0),
       keeps_as_megatron_(values.has("kept") && values.word("kept") == "megatron"),
-      keeps_as_torch_(values.has("kept") && values.word("kept") == "torch"),
+      keeps_as_torch_(values.has("kept") && values.word("kept").starts_with("torch")),
+      keeps_eagerly_(values.has("kept") && values.word("kept") == "torch-eager"),
       fuses_swiglu_(values.has("swiglu") && (values.word("swiglu") == "fused" ||
                                              (values.word("swiglu") == "as-kept" && keeps_as_megatron_))),
       float8_(values.has("products") && values.word("products") == "float8"),
       adapters_(adapters(values)) {
   builder_.freeze(adapters_.any());
   if (float8_) builder_.multiply_in_float8(keeps_as_torch_);
+}
+
+// Models of Hugging Face (LlamaRMSNorm) and of litgpt cast x to float32, and multiply its normalised rows in
+// the model's type by gamma; so does PyTorch's rms_norm where it is not one kernel.
+TensorId TransformerNetwork::norm(const std::string& kind, const std::string& name, TensorId x) {
+  Attributes attributes;
+  if (keeps_eagerly_ && kind == "rms_norm") {
+    attributes.emplace("keep_float32", 1);
+    attributes.emplace("keep_normalised", adapters_.any() ? 0 : 1);  // a frozen gamma has no gradient
+  }
+  return builder_.add(kind, name, {x}, attributes);
 }
 
 TensorId TransformerNetwork::indices(const std::string& name, std::int64_t length) {
@@ -213,11 +225,12 @@ ZooOption own_heads_option() {
 
 ZooOption kept_option() {
   return ZooOption::word(
-      "kept", {"once", "megatron", "torch"}, "once",
+      "kept", {"once", "megatron", "torch", "torch-eager"}, "once",
       "what backward needs, once; or as in Megatron-LM: dropout's masks, the loss's softmax in float32 and "
       "fused attention's result in two orders, too, but nothing that experts return, as their results are "
       "weighted before the last product; or as PyTorch's modules do: dropout's masks and the loss's log "
-      "softmax in float32");
+      "softmax in float32; torch-eager: RMS norms keep their inputs in float32, too, as where nothing is "
+      "compiled");
 }
 
 ZooOption swiglu_option() {

@@ -40,9 +40,7 @@ class TransformerNetwork {
   /// A product of experts, which have no adapters.
   TensorId expert_product(const std::string& name, TensorId tokens, std::int64_t out,
                           const std::string& activation = "none");
-  TensorId norm(const std::string& kind, const std::string& name, TensorId x) {
-    return builder_.add(kind, name, {x});
-  }
+  TensorId norm(const std::string& kind, const std::string& name, TensorId x);
   [[nodiscard]] bool keeps_as_megatron() const { return keeps_as_megatron_; }
   /// Whether one kernel computes the gate's silu and its product.
   [[nodiscard]] bool fuses_swiglu() const { return fuses_swiglu_; }
@@ -89,7 +87,7 @@ class TransformerNetwork {
   bool writes_scores_;
   std::int64_t zigzag_, document_length_;
   std::int64_t loss_chunks_;  // 0: the projection is apart from the loss
-  bool keeps_as_megatron_, keeps_as_torch_, fuses_swiglu_, float8_;
+  bool keeps_as_megatron_, keeps_as_torch_, keeps_eagerly_, fuses_swiglu_, float8_;
   Adapters adapters_;
   bool adapted_ = false;  // some product has adapters
 };

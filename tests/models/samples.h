@@ -161,6 +161,7 @@ inline std::vector<Operator> add_all_kinds(Bench& t, const std::set<std::string>
   add("cross_entropy", {tokens, words}, {{"keep_log_softmax", 1}});
   add("dropout", {tokens}, {{"rate", 0.1}, {"keep_mask", 1}});
   add("attention", {q, self, self}, {{"causal", 1}, {"keep_copy", 1}});
+  add("rms_norm", {tokens}, {{"keep_float32", 1}, {"keep_normalised", 1}});
   for (const char* kind : {"relu6", "hardswish", "hardsigmoid", "mish", "softplus", "quick_gelu", "exp",
                            "abs", "sin", "cos", "erf", "leaky_relu", "elu"})
     add(kind, {tokens});

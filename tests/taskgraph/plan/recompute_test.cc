@@ -309,13 +309,15 @@ TEST(RecomputeMemory, OfAChainGrowsWithItsSegments) {
   EXPECT_EQ(peak({Kind::Full, {}}), 7 * kActivation);
 }
 
-// Bytes that a layer of a GPT in float16 keeps from forward to backward on one device.
-std::int64_t kept_by_a_layer(const std::string& attention, const Recompute& recompute) {
+// Bytes that a layer of a model in float16 keeps from forward to backward on one device.
+std::int64_t kept_by_a_layer(const std::string& attention, const Recompute& recompute,
+                             const std::string& model = "gpt") {
   std::int64_t bytes = 0;
   for (const std::int32_t layers : {5, 3}) {
-    Expansion e(make_zoo_model("gpt:batch=2,sequence=64,hidden=128,heads=8,vocab=16,dtype=float16,layers=" +
-                               std::to_string(layers) + ",attention=" + attention),
-                "p100-4x4", {}, recomputing(recompute));
+    Expansion e(
+        make_zoo_model(model + ":batch=2,sequence=64,hidden=128,heads=8,vocab=16,dtype=float16,layers=" +
+                       std::to_string(layers) + ",attention=" + attention),
+        "p100-4x4", {}, recomputing(recompute));
     const DeviceMemory peak = peak_memory(e.expanded, simulate(e.tasks.dag))[0];
     bytes +=
         (layers == 5 ? 1 : -1) * peak.at_peak[static_cast<std::size_t>(MemoryCategory::Activations)].value;
@@ -341,6 +343,21 @@ TEST(RecomputeMemory, OfSelectiveIsTheScores) {
   // With its masks Megatron-LM keeps all 34; fused attention keeps its result in two orders, 2 more.
   EXPECT_EQ(kept_by_a_layer("scores,kept=megatron", Recompute()), 34 * kSbh + kScores + kNorms + kSums);
   EXPECT_EQ(kept_by_a_layer("fused,kept=megatron", Recompute()), 36 * kSbh + kNorms + kSums);
+}
+
+// transformers/models/llama/modeling_llama.py, LlamaRMSNorm: the float32 copy of x is kept by its square, and
+// the rows in the model's type by their product with gamma. In one kernel, x is kept as it is.
+TEST(RecomputeMemory, OfNormsKernelByKernelIsTheirInputsInFloat32) {
+  constexpr std::int64_t kSbh = 64 * 2 * 128, kNorms = 2;
+  const auto kept = [](const std::string& how) {
+    return kept_by_a_layer("fused,kv_heads=8,kept=" + how, Recompute(), "llama");
+  };
+  EXPECT_EQ(kept("torch-eager") - kept("torch"), kNorms * (4 + 2 - 2) * kSbh);
+  EXPECT_EQ(kept("torch-eager,lora=2") - kept("torch,lora=2"), kNorms * (4 - 2) * kSbh);
+  const auto again = [](const std::string& how) {
+    return kept_by_a_layer("fused,kv_heads=8,kept=" + how, {Recompute::Kind::Full, {}}, "llama");
+  };
+  EXPECT_EQ(again("torch-eager"), again("torch"));
 }
 
 // Each word's score takes 6 bytes: Megatron-LM's loss keeps 4, and the scores, or their gradients, are 2.

@@ -61,7 +61,7 @@ PredictedRun simulated(const ExpressedRun& run, const Calibration* calibration) 
                                        {.batch = run.batch, .microbatch = {}, .microbatches = {}}, recipe);
   const OperatorGraph graph = open_model(sized.model);
   Plan plan;
-  plan.options.optimizer = Optimizer::Adam;
+  plan.options.optimizer = run.optimizer;
   plan.options.gradient_type = run.gradient_type;
   plan.options.microbatches = sized.microbatches;
   apply_recipe(recipe, RecipeModel(graph), topology, plan);
@@ -142,9 +142,9 @@ PredictedRun with_interval(const ExpressedRun& run, const Calibration* calibrati
 }
 
 std::string key_of(const ExpressedRun& run) {
-  return fmt::format("{} {} {} {} {} {} {} {} {} {} {} {}", run.model, run.topology, run.recipe, run.batch,
-                     run.runtime, static_cast<int>(run.gradient_type), run.workspace.value,
-                     run.update_gradients, run.post_validation, run.fullest_peak,
+  return fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {}", run.model, run.topology, run.recipe, run.batch,
+                     run.runtime, static_cast<int>(run.gradient_type), run.optimizer.str(),
+                     run.workspace.value, run.update_gradients, run.post_validation, run.fullest_peak,
                      fmt::join(run.recomputed, " "), run.recomputed_every);
 }
 

@@ -352,7 +352,7 @@ Framework deepspeed_framework() {
           .notes = deepspeed_notes,
           .versions = deepspeed_versions,
           .runtime = "torch-eager",
-          .kept = "torch",
+          .kept = "torch-eager",
           .usual = {.allows = {}, .recomputes = {Recompute(), {Recompute::Kind::Full}}, .reduction = {}},
           // Its profiler counts the products that are executed by their shapes, masked pairs too
           // (deepspeed/profiling/flops_profiler/profiler.py, _attn_flops_compute

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "costmodel/collectives.h"
+#include "costmodel/training/optimizer.h"
 #include "sim/base/data_type.h"
 #include "sim/base/units.h"
 
@@ -19,6 +20,7 @@ struct ExpressedRun {
   std::string recipe;
   std::int64_t batch = 0;  ///< samples of an iteration
   DataType gradient_type = DataType::Float32;
+  Optimizer optimizer = Optimizer::Adam;
   std::string runtime = "megatron";  ///< text of parse_runtime()
   Bytes workspace = {};              ///< what libraries allocate beside the model, for the whole run
   /// Whether the state as measured holds gradients once more in float32: made for the update, and freed

@@ -181,6 +181,7 @@ class RunsRow {
     ExpressedRun expressed{
         .model = model, .topology = devices, .recipe = recipe, .batch = table_.positive(row_, "batch")};
     read("gradient_type", expressed.gradient_type, parse_data_type);
+    read("optimizer", expressed.optimizer, parse_optimizer);
     read("workspace", expressed.workspace, parse_bytes);
     if (!cell("runtime").empty()) expressed.runtime = parsed("runtime", parse_runtime).name;
     expressed.update_gradients = is("update_gradients", "float32");
@@ -230,6 +231,7 @@ const std::vector<RunsColumn>& runs_columns() {
       {"compared_with", kOfAll, "the name of the row over which the speedup of this one is judged"},
       {"traits", kOfAll, "figures that the error may go with, \"tp=8;sequence=4096\""},
       {"gradient_type", kOfRun, "as --gradient-type takes it; left out, float32"},
+      {"optimizer", kOfRun, "as --optimizer takes it; left out, adam"},
       {"update_gradients", kOfRun,
        "float32, where state holds gradients once more in that type, made for the update"},
       {"workspace", kOfRun, "memory that libraries hold beside the model"},
