@@ -93,7 +93,7 @@ void build_swiglu(OperatorDraft& draft) {
                            to_text(draft.shape(0))));
   draft.input(0, draft.axes(dims)).saved = true;
   draft.input(1, draft.axes(dims)).saved = true;
-  // silu and a product; their slopes, and silu once more.
+  // Forward is silu and a product; backward is the slopes of both, and silu once more.
   double forward = 6, backward = 12;
   if (draft.inputs() > 2) {
     std::vector<std::int64_t> rows = draft.shape(0);

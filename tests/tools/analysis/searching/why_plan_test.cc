@@ -72,7 +72,7 @@ TEST(WhyPlan, TextHasFiguresChangesAndOneMoreChange) {
                 "  moved by all devices, backward                    0 B     432 kB     +432 kB\n"
                 "  moved by all devices, gradient sync           1.48 MB    68.5 kB    -1.41 MB   -95.4 %\n"
                 "  moved by all devices, inner statistics            0 B    1.54 kB    +1.54 kB\n"
-                "  peak memory, fullest device                   1.42 MB     992 kB     -426 kB   -30.1 %\n"
+                "  peak memory, fullest device                   1.42 MB     966 kB     -452 kB   -31.9 %\n"
                 "\n"
                 "  split before -> now                 operators           compute  compute time, all "
                 "devices  time "
