@@ -28,6 +28,11 @@ struct WeightMemory {
   bool operator==(const WeightMemory&) const = default;
 };
 
+/// Bytes of the float32 copies of gradients that the runtime makes for a step of so many elements
+/// (Runtime::widens_gradients); 0 where the gradients, or the main weights, have another type.
+Bytes widened_gradients(std::int64_t elements, DataType weight, DataType gradient, const Optimizer& optimizer,
+                        const Runtime& runtime);
+
 /// Weights that one step of the optimizer changes on a device, all of one type.
 struct UpdatedWeights {
   Optimizer optimizer;

@@ -61,6 +61,13 @@ WeightMemory CostModel::weight_memory(std::int64_t elements, const WeightShape& 
           state_bytes(elements, shape, optimizer)};
 }
 
+Bytes widened_gradients(std::int64_t elements, DataType weight, DataType gradient, const Optimizer& optimizer,
+                        const Runtime& runtime) {
+  const bool copied = runtime.widens_gradients && bytes_per_element(gradient) == 2 &&
+                      main_type(weight, optimizer) == DataType::Float32;
+  return copied ? Bytes(elements * bytes_per_element(DataType::Float32)) : Bytes(0);
+}
+
 void UpdatedWeights::add(std::int64_t part, const WeightShape& shape) {
   if (part < 0) throw InternalError("update of a negative number of weights");
   elements += part;

@@ -51,7 +51,7 @@ std::vector<RuntimePreset> all_presets() {
   };
   const auto of_megatron = [](const char* name, const HostTimes& host) {
     Runtime runtime{name, host, true, 4, kUpdate, Never};
-    runtime.casts_weights_once = true;
+    runtime.casts_weights_once = runtime.widens_gradients = true;
     runtime.messages = MessageOverlap::UnlessPlain;
     return runtime;
   };
@@ -62,6 +62,11 @@ std::vector<RuntimePreset> all_presets() {
   nanotron_runtime.messages = MessageOverlap::UnlessPlain;
   Runtime internevo = of_torch("internevo", megatron, true, kUpdate);
   internevo.broadcasts_weights = true;
+  // deepspeed/runtime/zero/stage_1_and_2.py and stage3.py: reduce_bucket_size and sub_group_size by default.
+  Runtime deepspeed = of_torch("deepspeed", megatron, true, kUpdate);
+  deepspeed.widens_gradients = true;
+  deepspeed.step_part = 1'000'000'000;
+  deepspeed.bucket = 500'000'000;
   return {
       {Runtime(), "pipesim's own executor; its host is not modelled", ""},
       {of_megatron("megatron", megatron), "Megatron-LM: PyTorch, kernel by kernel", on_a100},
@@ -75,6 +80,7 @@ std::vector<RuntimePreset> all_presets() {
       {nanotron_runtime, "nanotron: PyTorch, kernel by kernel, with FlashAttention-2",
        "host: fitted to runs on H100 of the Ultra-Scale Playbook"},
       {internevo, "InternEvo: PyTorch, kernel by kernel, with FlashAttention-2", on_a100},
+      {deepspeed, "DeepSpeed: PyTorch, kernel by kernel, with FlashAttention-2", on_a100},
   };
 }
 
@@ -113,6 +119,13 @@ RuntimeKey word_key(std::string_view name, std::vector<std::pair<std::string, Va
     r.*member = words[static_cast<std::size_t>(found - names.begin())].second;
   };
   return {name, allowed, set};
+}
+
+RuntimeKey elements_key(std::string_view name, std::int64_t Runtime::*member) {
+  return {name, "a number of elements such as 5e8, or 0", [member](const std::string& text, Runtime& r) {
+            constexpr double kMost = 1e12;
+            r.*member = static_cast<std::int64_t>(number_between(text, 0, kMost));
+          }};
 }
 
 // The first of two words is false.
@@ -155,6 +168,9 @@ const std::vector<RuntimeKey>& runtime_keys() {
       either_key("updates", "each", "together", &Runtime::updates_together),
       either_key("sharded-sums", "scattered", "whole", &Runtime::sums_whole),
       either_key("sharded-weights", "gathered", "broadcast", &Runtime::broadcasts_weights),
+      either_key("step-gradients", "own", "float32", &Runtime::widens_gradients),
+      elements_key("step-part", &Runtime::step_part),
+      elements_key("buckets", &Runtime::bucket),
       {"update", "1 to 10",
        [](const std::string& text, Runtime& r) { r.update = number_between(text, 1, 10); }},
   };
@@ -210,6 +226,17 @@ Runtime parse_runtime(std::string_view text) {
   }
   runtime.name = text;
   return runtime;
+}
+
+Runtime with_step_memory_of(const Runtime& runtime, const Runtime& changed) {
+  std::vector<std::string> parts;
+  if (runtime.widens_gradients != changed.widens_gradients)
+    parts.push_back(runtime.widens_gradients ? "step-gradients=float32" : "step-gradients=own");
+  if (runtime.step_part != changed.step_part) parts.push_back(fmt::format("step-part={}", runtime.step_part));
+  if (runtime.bucket != changed.bucket) parts.push_back(fmt::format("buckets={}", runtime.bucket));
+  if (parts.empty()) return changed;
+  const char mark = changed.name.find(':') == std::string::npos ? ':' : ',';
+  return parse_runtime(fmt::format("{}{}{}", changed.name, mark, fmt::join(parts, ",")));
 }
 
 Seconds host_time(const Operator& op, Pass pass, const HostTimes& times) {

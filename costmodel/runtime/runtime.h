@@ -76,6 +76,15 @@ struct Runtime {
   /// After an update, weights whose state is divided come from their copies by one broadcast after the other
   /// (CostModel::plan_broadcast_gather), as where each copy updates whole weights; else they are gathered.
   bool broadcasts_weights = false;
+  /// Gradients of 16 bits are copied to float32 for the optimizer's step, all that a device updates at once,
+  /// where it keeps main weights in float32. The copies are there during the step alone.
+  bool widens_gradients = false;
+  /// Where copies divide weights, too (zero3), the step goes through parts of this many elements, so the
+  /// copies are of one part at a time; 0: all at once.
+  std::int64_t step_part = 0;
+  /// Elements of a buffer (a "bucket") that gradients stand in, in the type of their weights, to be reduced
+  /// where copies divide state (StateSharding); 0: there are none. See PlanContents::gradient_buckets().
+  std::int64_t bucket = 0;
   [[nodiscard]] bool has_host() const { return host != HostTimes{}; }
   bool operator==(const Runtime&) const = default;
 };
@@ -90,6 +99,8 @@ struct RuntimePreset {
 const std::vector<RuntimePreset>& runtime_presets();
 /// NAME, or NAME:KEY=VALUE,… with other figures. InputError with what is allowed.
 Runtime parse_runtime(std::string_view text);
+/// The second runtime, with what the first one holds for gradients and steps.
+Runtime with_step_memory_of(const Runtime& runtime, const Runtime& changed);
 /// The keys, with what they may be, for help.
 std::string runtime_keys_text();
 

@@ -281,6 +281,40 @@ const OwnedUpdates& PlanContents::update_work(OperatorId owner, const BoundStrat
   return tables_->updates.of(homes, weights);
 }
 
+DataType PlanContents::trained_type() const {
+  for (const Tensor& t : graph().tensors()) {
+    if (t.kind == TensorKind::Weight && !t.frozen) return t.type;
+  }
+  return DataType::Float32;
+}
+
+std::int64_t PlanContents::gradient_bucket_elements() const {
+  const Runtime& runtime = costs().runtime();
+  const StateSharding& sharding = options_.state_sharding;
+  if (runtime.bucket == 0 || !sharding.any()) return 0;
+  if (!sharding.each_microbatch() &&
+      bytes_per_element(options_.gradient_type) > bytes_per_element(trained_type()))
+    return 0;
+  const bool turns =
+      runtime.overlap != ReductionOverlap::Never && sharding.kind != StateSharding::Kind::Weights;
+  return runtime.bucket * (turns ? 2 : 1);
+}
+
+std::vector<Bytes> PlanContents::gradient_buckets(const BoundStrategy& strategy) const {
+  const std::int64_t most = gradient_bucket_elements();
+  std::vector<std::int64_t> elements(costs().topology().num_devices(), 0);
+  for (std::size_t i = 0; most > 0 && i < strategy.size(); ++i) {
+    if (backward_->owned_weights(OperatorId(i)).empty()) continue;
+    const OwnedUpdates& work = update_work(OperatorId(i), strategy);
+    for (std::size_t j = 0; j < work.holders.size(); ++j)
+      elements[work.holders[j].index()] += work.elements[j];
+  }
+  std::vector<Bytes> bytes;
+  for (const std::int64_t filled : elements)
+    bytes.emplace_back(std::min(most, filled) * bytes_per_element(trained_type()));
+  return bytes;
+}
+
 std::vector<WeightMemory> PlanContents::permanent_memory(const BoundStrategy& strategy) const {
   std::vector<WeightMemory> memory(costs().topology().num_devices());
   std::unordered_map<const OwnedUpdates*, std::int64_t> times;  // layers share them
@@ -300,6 +334,9 @@ std::vector<WeightMemory> PlanContents::permanent_memory(const BoundStrategy& st
     for (const LayoutEntry& e : home.entries())
       memory[e.device.index()].weights += graph().tensor(w).stored(home.box(e).elements());
   }
+  if (gradient_bucket_elements() == 0) return memory;
+  const std::vector<Bytes> buckets = gradient_buckets(strategy);
+  for (std::size_t d = 0; d < memory.size(); ++d) memory[d].gradients += buckets[d];
   return memory;
 }
 

@@ -119,8 +119,15 @@ class PlanContents {
   [[nodiscard]] bool copies_to_use(TensorId weight) const;
   /// Updates of the weights that the operator owns; it must own one.
   [[nodiscard]] const OwnedUpdates& update_work(OperatorId owner, const BoundStrategy& strategy) const;
-  /// By device, the bytes that it holds all the time: weights, accumulated gradients, optimizer state.
+  /// By device, the bytes that it holds all the time: weights, accumulated gradients and their buckets,
+  /// optimizer state.
   [[nodiscard]] std::vector<WeightMemory> permanent_memory(const BoundStrategy& strategy) const;
+  /// By device, the bytes of gradient_bucket_elements(), but no more than its gradients fill.
+  [[nodiscard]] std::vector<Bytes> gradient_buckets(const BoundStrategy& strategy) const;
+  /// The elements of a device's buckets (Runtime::bucket): of two, which take turns, where reductions run
+  /// beside backward and weights are whole; else of one. 0: there are none, as where no state is divided, and
+  /// where gradients accumulate whole in a wider type than that of weights, and are reduced where they stand.
+  [[nodiscard]] std::int64_t gradient_bucket_elements() const;
 
   /// Forgets communication plans when they take more than `most` bytes, and then returns true. Results do not
   /// change. No other thread may use this meanwhile.
@@ -157,6 +164,7 @@ class PlanContents {
   PlanContents(std::shared_ptr<Tables> tables, PlanOptions options,
                std::shared_ptr<const BackwardUses> backward);
   void forget_derived();
+  [[nodiscard]] DataType trained_type() const;  // of the first trained weight
   [[nodiscard]] LayoutId state_of(TensorId weight, LayoutId home, const BoundStrategy& strategy) const;
   void list_dividing_terms(TensorId weight, const BoundStrategy& strategy, LayoutIds& out) const;
   [[nodiscard]] std::int32_t holding_stages(TensorId weight, const BoundStrategy& strategy) const;

@@ -69,6 +69,7 @@ OwnedUpdates WeightUpdates::plan(const WeightHomes& homes, const ShapeNumbers& s
   const std::size_t devices = costs_->topology().num_devices();
   std::vector<std::int64_t> held(devices, 0);
   std::vector<WeightMemory> memory(devices);
+  std::vector<Bytes> widened(devices);
   std::vector<UpdatedWeights> updated(devices, UpdatedWeights(options_.optimizer, shape_of(0).type));
   for (std::size_t w = 0; w < homes.whole.size(); ++w) {
     const std::vector<std::int64_t> whole = elements_by_device(homes.whole[w]),
@@ -81,6 +82,8 @@ OwnedUpdates WeightUpdates::plan(const WeightHomes& homes, const ShapeNumbers& s
       memory[d].weights += bytes(sharding.gathers_to_use() ? state[d] : whole[d]).weights;
       memory[d].gradients += bytes(sharding.each_microbatch() ? state[d] : whole[d]).gradients;
       memory[d].optimizer_state += bytes(state[d]).optimizer_state;
+      widened[d] += widened_gradients(state[d], shape_of(w).type, options_.gradient_type, options_.optimizer,
+                                      costs_->runtime());
       updated[d].add(state[d], shape_of(w));
     }
   }
@@ -91,10 +94,12 @@ OwnedUpdates WeightUpdates::plan(const WeightHomes& homes, const ShapeNumbers& s
     if (held[d] > 0) {
       work.holders.push_back(device);
       work.memory.push_back(memory[d]);
+      work.elements.push_back(held[d]);
     }
     if (updated[d].elements == 0) continue;
     work.update_of_device[d] = static_cast<std::int32_t>(work.devices.size());
     work.devices.push_back(device);
+    work.widened.push_back(widened[d]);
     work.durations.push_back(to_nanoseconds(std::max(costs_->update_time(updated[d], device), host[d])));
   }
   return work;

@@ -19,10 +19,12 @@ namespace pipesim {
 struct OwnedUpdates {
   std::vector<DeviceId> devices;
   std::vector<Nanoseconds> durations;
+  std::vector<Bytes> widened;                  ///< of their gradients during the step, widened_gradients()
   std::vector<std::int32_t> update_of_device;  ///< −1 where there is none
   /// What devices hold of these weights all the time. Without state sharding these are the devices above.
   std::vector<DeviceId> holders;
-  std::vector<WeightMemory> memory;  ///< per holder
+  std::vector<WeightMemory> memory;    ///< per holder
+  std::vector<std::int64_t> elements;  ///< per holder: of the whole weights that it uses
 };
 
 /// Where an operator's weights lie: whole, as their uses need them, and divided. Without state sharding

@@ -493,7 +493,8 @@ void EditableTaskGraph::count(const OwnedUpdates& work, std::int64_t sign) {
   for (std::size_t i = 0; i < work.devices.size(); ++i) {
     const WeightMemory& m = work.memory[i];
     count(LaneId(work.devices[i].value), sign * work.durations[i]);
-    allocated_[work.devices[i].index()] += sign * (m.weights + m.gradients + m.optimizer_state);
+    allocated_[work.devices[i].index()] +=
+        sign * (m.weights + m.gradients + m.optimizer_state + work.widened[i]);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <span>
+#include <tuple>
 #include <utility>
 
 #include "sim/base/small_vector.h"
@@ -63,7 +64,8 @@ class BufferLives {
         if (moves_activations(w.kind)) forward(w);
         if (w.kind == TaskKind::BackwardTransfer) backward(w);
         if (w.kind == TaskKind::WeightGather) gathered(w);
-        if (w.kind == TaskKind::GradientSync && contents_.options().state_sharding.each_microbatch())
+        if (w.kind == TaskKind::GradientSync && contents_.options().state_sharding.each_microbatch() &&
+            contents_.gradient_bucket_elements() == 0)  // else they are made in buckets
           made_gradients(w);
       }
       for (std::size_t i = 0; i < strategy.size(); ++i) record_outputs(OperatorId(i));
@@ -104,7 +106,54 @@ class BufferLives {
     strategy_ = &all;
   }
 
+  // Gradients are widened when backward is through, and not when the first update starts, which a timeline
+  // may have beside backward.
+  void add_widened_gradients() {
+    const BoundStrategy& all = *strategy_;
+    std::map<std::tuple<DeviceId, std::int32_t, std::int32_t>, Step> steps;  // by stage and version, too
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const OperatorId op(i);
+      if (contents_.backward().owned_weights(op).empty()) continue;
+      if (!contents_.versions().several()) {
+        add_to_steps(expanded_.tasks_of(op, 0), 0, 0, steps);
+        continue;
+      }
+      const std::int32_t stage = contents_.stage_of(op), every = contents_.versions().every(stage);
+      for (const auto& [version, users] : last_users(stage))
+        add_to_steps(expanded_.tasks_of(op, version * every), stage, version, steps);
+    }
+    const std::int64_t part =
+        contents_.options().state_sharding.gathers_to_use()
+            ? contents_.costs().runtime().step_part * bytes_per_element(DataType::Float32)
+            : 0;
+    for (const auto& [at, step] : steps) {
+      const Bytes bytes = part == 0 ? step.widened : std::min(step.widened, Bytes(part));
+      change({std::get<DeviceId>(at), MemoryCategory::Gradients, {}, bytes, 0, 0}, step.last_begins,
+             step.ends);
+    }
+  }
+
  private:
+  // A step of a device's optimizer.
+  struct Step {
+    Bytes widened;
+    Nanoseconds last_begins = 0, ends = 0;
+  };
+
+  template <class Steps>
+  void add_to_steps(const OperatorTasks& tasks, std::int32_t stage, std::int32_t version,
+                    Steps& steps) const {
+    const OwnedUpdates& work = *tasks.updates;
+    for (std::size_t k = 0; k < work.devices.size(); ++k) {
+      if (work.widened[k].value == 0) continue;
+      Step& step = steps[{work.devices[k], stage, version}];
+      const std::size_t update = tasks.update.index() + k;
+      step.widened += work.widened[k];
+      step.last_begins = std::max(step.last_begins, times_.timeline.start[update]);
+      step.ends = std::max(step.ends, times_.timeline.end[update]);
+    }
+  }
+
   // Returns by version of the stage's weights the last microbatch of each replica that uses it.
   [[nodiscard]] std::map<std::int32_t, std::vector<std::int32_t>> last_users(std::int32_t stage) const {
     const WeightVersions& versions = contents_.versions();
@@ -559,6 +608,12 @@ std::vector<std::pair<DeviceId, Bytes>> gathered_copies(const ExpandedStrategy& 
 
 namespace {
 
+void add_in_steps(BufferLives& lives, const ExpandedStrategy& expanded) {
+  const PlanContents& contents = expanded.contents();
+  if (contents.versions().several()) lives.add_weight_versions();
+  if (contents.costs().runtime().widens_gradients) lives.add_widened_gradients();
+}
+
 // Adds what is on the device all the time.
 void add_permanent(const ExpandedStrategy& expanded, DeviceId device, LiveBytes& live) {
   const PlanContents& contents = expanded.contents();
@@ -570,6 +625,9 @@ void add_permanent(const ExpandedStrategy& expanded, DeviceId device, LiveBytes&
       add_live(live, op, MemoryCategory::OptimizerState, work.memory[k].optimizer_state);
     }
   });
+  if (contents.gradient_bucket_elements() > 0)
+    add_live(live, {}, MemoryCategory::Gradients,
+             contents.gradient_buckets(expanded.strategy())[device.index()]);
   for (const TensorId w : contents.backward().frozen_weights()) {
     const Layout& home = contents.layouts()[contents.state_of(w, expanded.strategy())];
     for (const LayoutEntry& e : home.entries_on(device))
@@ -584,7 +642,7 @@ std::vector<LiveBuffer> live_buffers(const ExpandedStrategy& expanded, const Tas
                                      DeviceId device, Nanoseconds when) {
   const Moment moment{device, when};
   BufferLives lives(expanded, times, &moment);
-  if (expanded.contents().versions().several()) lives.add_weight_versions();
+  add_in_steps(lives, expanded);
   LiveBytes all = lives.live();
   add_permanent(expanded, device, all);
   std::vector<LiveBuffer> live;
@@ -594,7 +652,7 @@ std::vector<LiveBuffer> live_buffers(const ExpandedStrategy& expanded, const Tas
 
 MemoryChanges memory_changes(const ExpandedStrategy& expanded, const TaskTimes& times) {
   BufferLives lives(expanded, times);
-  if (expanded.contents().versions().several()) lives.add_weight_versions();
+  add_in_steps(lives, expanded);
   return std::move(lives.changes());
 }
 

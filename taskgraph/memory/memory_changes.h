@@ -56,7 +56,9 @@ MemoryChanges memory_changes(const ExpandedStrategy& expanded, const TaskTimes& 
 
 /// A buffer that is there at some moment, or several of one operator.
 struct LiveBuffer {
-  OperatorId op;  ///< that made it, reads it in this pass, or owns the weight
+  /// That made it, reads it in this pass, or owns the weight. Not valid: buckets and float32 copies of
+  /// gradients, which all weights share.
+  OperatorId op;
   MemoryCategory category = MemoryCategory::Activations;
   std::int64_t count = 1;
   Bytes bytes;  ///< of all of them

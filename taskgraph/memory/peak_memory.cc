@@ -76,6 +76,12 @@ void add_all_versions(const ExpandedStrategy& expanded, std::vector<Bytes>& byte
   });
 }
 
+void add_widened(const ExpandedStrategy& expanded, std::vector<Bytes>& bytes) {
+  for_each_update(expanded, [&](OperatorId, const OwnedUpdates& work) {
+    for (std::size_t k = 0; k < work.devices.size(); ++k) bytes[work.devices[k].index()] += work.widened[k];
+  });
+}
+
 // Adds the gradients of a weight in all microbatches, before they are reduced to the parts that devices keep.
 void add_made_gradients(const ExpandedStrategy& expanded, const Wiring& wiring, std::int64_t microbatches,
                         std::vector<Bytes>& bytes) {
@@ -128,6 +134,7 @@ std::vector<Bytes> allocated_memory(const ExpandedStrategy& expanded) {
     }
   }
   if (contents.versions().several()) add_all_versions(expanded, bytes);
+  if (contents.costs().runtime().widens_gradients) add_widened(expanded, bytes);
   const bool gradients_move = contents.options().state_sharding.each_microbatch();
   for (const Wiring& w : expanded.wirings()) {
     if (w.microbatch < 0 || w.microbatch >= ways) continue;  // others are alike

@@ -235,6 +235,7 @@ class FoldingFinder {
       takes_time_ = takes_time_ && updates.durations[i] > 0;
       note(updates.devices[i], kUpdateFact - static_cast<std::int64_t>(met_updates_.size()));
       note(updates.devices[i], updates.durations[i]);
+      note(updates.devices[i], updates.widened[i]);
     }
   }
 

@@ -167,11 +167,13 @@ OwnedUpdates FoldedCopies::of(const OwnedUpdates& updates) const {
     f.update_of_device[d.index()] = static_cast<std::int32_t>(f.devices.size());
     f.devices.push_back(d);
     f.durations.push_back(updates.durations[i]);
+    f.widened.push_back(updates.widened[i]);
   }
   for (std::size_t i = 0; i < updates.holders.size(); ++i) {
     if (!stands(updates.holders[i])) continue;
     f.holders.push_back(updates.holders[i]);
     f.memory.push_back(updates.memory[i]);
+    f.elements.push_back(updates.elements[i]);
   }
   return f;
 }

@@ -30,6 +30,25 @@ TEST(WeightMemory, KeepsAMasterCopyOfHalfPrecision) {
   EXPECT_EQ(memory(Float16, Float32, Optimizer::Sgd), (WeightMemory{Bytes(20), Bytes(40), Bytes(40)}));
 }
 
+// Rajbhandari et al. leave out that DeepSpeed and Megatron-LM copy 16-bit gradients for the step.
+TEST(WidenedGradients, AreThoseThatMainWeightsOfFloat32Need) {
+  using enum DataType;
+  const Runtime megatron = parse_runtime("megatron");
+  const auto widened = [&](DataType weight, DataType gradient, const Optimizer& optimizer) {
+    return widened_gradients(10, weight, gradient, optimizer, megatron);
+  };
+  EXPECT_EQ(widened(BFloat16, BFloat16, Optimizer::Adam), Bytes(40));
+  EXPECT_EQ(widened(Float16, Float16, Optimizer::Sgd), Bytes(40));
+  EXPECT_EQ(widened(BFloat16, Float32, Optimizer::Adam), Bytes(0));
+  EXPECT_EQ(widened(Float32, BFloat16, Optimizer::Adam), Bytes(0));  // no main weights
+  const auto with_main = [](Optimizer::Main main) { return Optimizer(Optimizer::Adam, BFloat16, main); };
+  EXPECT_EQ(widened(BFloat16, BFloat16, with_main(Optimizer::Main::Float32)), Bytes(40));
+  EXPECT_EQ(widened(BFloat16, BFloat16, with_main(Optimizer::Main::Remainder)), Bytes(0));
+  EXPECT_EQ(widened(BFloat16, BFloat16, with_main(Optimizer::Main::None)), Bytes(0));
+  EXPECT_EQ(widened_gradients(10, BFloat16, BFloat16, Optimizer::Adam, parse_runtime("torch-eager")),
+            Bytes(0));
+}
+
 TEST(UpdateTime, IsBoundByMemory) {
   Topology topology = switched({2});
   CostModel costs(topology);

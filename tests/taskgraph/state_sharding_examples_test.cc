@@ -101,6 +101,69 @@ TEST(DividedState, TakesAsMuchMemoryAsFrameworksSay) {
   }
 }
 
+// One sample of one token on each device: a device holds most during the step.
+constexpr const char* kWide =
+    "llama:batch=8,layers=2,hidden=256,heads=4,kv_heads=4,vocab=64,sequence=1,ffn=256,dtype=bfloat16";
+
+Bytes gradients_at_peak(const char* sharding, DataType type, const char* runtime,
+                        const Optimizer& optimizer = Optimizer::Adam) {
+  const Copies c(kWide, sharding, 1, type, kCopies, runtime, optimizer);
+  const DeviceMemory peak = c.peak();
+  return peak.at_peak[static_cast<std::size_t>(MemoryCategory::Gradients)];
+}
+
+// Bytes a parameter: gradients of 16 bits, whole or a part, and float32 copies of the part that is updated.
+TEST(Step, HoldsGradientsInFloat32) {
+  const std::int64_t all = Copies(kWide, "none").parameters(), part = all / kCopies;
+  using enum DataType;
+  EXPECT_EQ(gradients_at_peak("none", BFloat16, "megatron"), Bytes((2 + 4) * all));
+  EXPECT_EQ(gradients_at_peak("zero1", BFloat16, "megatron"), Bytes(2 * all + 4 * part));
+  EXPECT_EQ(gradients_at_peak("zero1", Float32, "megatron"), Bytes(4 * all));
+  EXPECT_EQ(gradients_at_peak("zero1", BFloat16, "torch-eager"), Bytes(2 * all));
+  EXPECT_EQ(gradients_at_peak("zero1", BFloat16, "megatron", parse_optimizer("adam,main=remainder")),
+            Bytes(2 * all));
+  const Copies c(kWide, "none", 1, BFloat16, kCopies, "megatron");
+  const DeviceMemory peak = c.peak();
+  EXPECT_EQ(peak.peak, Bytes((2 + 2 + 12 + 4) * all));
+  // The last update starts then.
+  Nanoseconds last = 0;
+  const Timeline timeline = simulate(c.expanded.dag());
+  for (std::size_t t = 0; t < c.expanded.graph().labels.size(); ++t) {
+    const TaskLabel& label = c.expanded.graph().labels[t];
+    if (label.kind == TaskKind::Update && label.device == DeviceId(3))
+      last = std::max(last, timeline.start[t]);
+  }
+  EXPECT_EQ(peak.when, last);
+}
+
+// With buckets of half the gradients: two are no more than all.
+TEST(Step, OfDeepspeedHoldsBucketsToo) {
+  const std::int64_t all = Copies(kWide, "none").parameters(), part = all / kCopies;
+  using enum DataType;
+  EXPECT_EQ(gradients_at_peak("none", BFloat16, "deepspeed"), Bytes((2 + 4) * all));
+  EXPECT_EQ(gradients_at_peak("zero1", BFloat16, "deepspeed"), Bytes((2 + 2) * all + 4 * part));
+  EXPECT_EQ(gradients_at_peak("zero2", BFloat16, "deepspeed"), Bytes(2 * all + (2 + 4) * part));
+  EXPECT_EQ(gradients_at_peak("zero2", BFloat16, "deepspeed:buckets=1000"), Bytes(2 * 2000 + (2 + 4) * part));
+  EXPECT_EQ(gradients_at_peak("zero2", BFloat16, "deepspeed:buckets=1000,overlap=never"),
+            Bytes(2 * 1000 + (2 + 4) * part));
+  // Float32 gradients: whole ones are reduced where they stand, parts are not.
+  EXPECT_EQ(gradients_at_peak("zero1", Float32, "deepspeed"), Bytes(4 * all));
+  EXPECT_EQ(gradients_at_peak("zero2", Float32, "deepspeed"), Bytes(2 * all + 4 * part));
+}
+
+// There are many layers, so that what zero3 gathers for one of them is less.
+TEST(Step, OfDeepspeedTakesPartsOfDividedWeights) {
+  std::string model = kWide;
+  model.replace(model.find("layers=2"), 8, "layers=16");
+  const std::int64_t part = Copies(model.c_str(), "none").parameters() / kCopies;
+  const auto gradients = [&](const char* runtime) {
+    const Copies c(model.c_str(), "zero3,prefetch=0", 1, DataType::BFloat16, kCopies, runtime);
+    return c.peak().at_peak[static_cast<std::size_t>(MemoryCategory::Gradients)];
+  };
+  EXPECT_EQ(gradients("deepspeed:buckets=1000"), Bytes(2 * 1000 + (2 + 4) * part));
+  EXPECT_EQ(gradients("deepspeed:buckets=1000,step-part=600000"), Bytes(2 * 1000 + 2 * part + 4 * 600'000));
+}
+
 // PyTorch's pipelines gather weights once and hold them, in 16 bits, beside whole float32 gradients; what is
 // divided are the weights' float32 copy and two moments. With gradients=whole, gradients alone are whole.
 TEST(DividedState, OfPipelinesOfPyTorchTakesAsMuchMemoryAsTheClosedForm) {

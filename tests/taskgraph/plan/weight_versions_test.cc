@@ -178,6 +178,38 @@ bool make_asynchronous(RandomPipeline& p, const OperatorGraph& graph, Rng& rng, 
   return !illegal(graph, p.strategy, p.options, topology);
 }
 
+// Each change of weights widens its gradients anew, and a device has those of one change of a stage at once.
+TEST(WeightVersions, WidenGradientsForEachChange) {
+  const OperatorGraph graph = make_zoo_model(
+      "llama:batch=4,layers=2,hidden=16,heads=4,kv_heads=2,vocab=48,sequence=1,ffn=24,dtype=bfloat16");
+  const Topology topology = make_topology("p100-4x4:1");
+  const CostModel widening(topology, nullptr, parse_runtime("pipesim:step-gradients=float32")),
+      plain(topology);
+  std::int64_t more = 0;
+  for_each_seed(20, [&](Rng& rng) {
+    RandomPipeline p = random_pipeline(graph, rng, topology);
+    if (!make_asynchronous(p, graph, rng, topology)) return;
+    p.options.gradient_type = DataType::BFloat16;
+    Built with(graph, widening, p.options, p.strategy), without(graph, plain, p.options, p.strategy);
+    with.build(6 * p.options.microbatches);
+    without.build(6 * p.options.microbatches);
+    EXPECT_EQ(with.timeline, without.timeline);
+    const std::vector<DeviceMemory> peaks = peak_memory(with.expanded, with.timeline),
+                                    before = peak_memory(without.expanded, without.timeline);
+    const std::vector<WeightMemory> held = with.contents.permanent_memory(with.bound);
+    const std::vector<Bytes> most = allocated_memory(with.expanded);
+    for (std::size_t d = 0; d < peaks.size(); ++d) {
+      // Copies take twice as much as gradients of 16 bits, on devices that update all of theirs.
+      EXPECT_LE(peaks[d].peak, before[d].peak + 2 * held[d].gradients);
+      EXPECT_LE(before[d].peak, peaks[d].peak);
+      EXPECT_LE(peaks[d].peak, most[d]);
+      more += peaks[d].peak > before[d].peak ? 1 : 0;
+    }
+  });
+  if (sanitized || std::getenv("PIPESIM_TEST_SEED") != nullptr) return;  // fewer seeds
+  EXPECT_THAT(more, Ge(5));
+}
+
 // What goes on without end is what more microbatches add, to the nanosecond.
 TEST(WeightVersions, StreamsAreWhatMoreMicrobatchesAdd) {
   std::map<std::string, std::int64_t> proven;

@@ -280,6 +280,20 @@ TEST(Folding, OfDividedStateRunsAsTheWholePlan) {
   }
 }
 
+TEST(Folding, OfGradientsThatAreWidenedHoldsAsMuchAsTheWholePlan) {
+  const OperatorGraph graph = make_zoo_model(std::string(kReplicatedLlama) + ",dtype=bfloat16");
+  const Topology topology = make_topology("dgx-a100:2");
+  for (const char* sharding : {"none", "zero1", "zero2", "zero3"}) {
+    for (const ReplicaShape shape : {ReplicaShape{4, 2, 2}, ReplicaShape{2, 1, 8}}) {
+      SCOPED_TRACE(sharding);
+      ReplicaPlan plan = plan_in_both(graph, shape, "1f1b");
+      plan.options.state_sharding = parse_state_sharding(sharding);
+      plan.options.gradient_type = DataType::BFloat16;
+      EXPECT_THAT(folded_to(graph, topology, plan, "deepspeed:step-part=3000,buckets=5000"), Ge(1.9));
+    }
+  }
+}
+
 TEST(Folding, OfAdaptersRunsAsTheWholePlan) {
   const OperatorGraph graph = make_zoo_model(std::string(kReplicatedLlama) + ",lora=4,base=4bit");
   const Topology topology = make_topology("dgx-a100:2");

@@ -12,6 +12,7 @@
 #include "taskgraph/memory/peak_memory.h"
 #include "tests/seeds.h"
 #include "tests/taskgraph/random_pipelines.h"
+#include "tests/taskgraph/replica_plans.h"
 #include "topologies/presets/presets.h"
 
 namespace pipesim {
@@ -98,6 +99,31 @@ TEST(SteadyState, OfProductsInFloat8IsWhatSimulatingAllGives) {
   });
   if (sanitized || std::getenv("PIPESIM_TEST_SEED") != nullptr) return;  // fewer seeds
   EXPECT_THAT(proven, Ge(5));
+}
+
+TEST(SteadyState, HoldsGradientsForTheStepAsSimulatingAllGives) {
+  const OperatorGraph graph = make_zoo_model(std::string(kReplicatedLlama) + ",dtype=bfloat16");
+  const Topology topology = make_topology("dgx-a100:2");
+  const CostModel costs(topology, nullptr, parse_runtime("deepspeed:step-part=3000,buckets=5000"));
+  int proven = 0;
+  for (const char* sharding : {"none", "zero1", "zero2", "zero3"}) {
+    for (const char* schedule : {"1f1b", "interleaved", "zb-h1"}) {
+      SCOPED_TRACE(std::string(sharding) + ", " + schedule);
+      ReplicaPlan plan = plan_in_both(graph, {4, 2, 2}, schedule);
+      plan.options.state_sharding = parse_state_sharding(sharding);
+      plan.options.gradient_type = DataType::BFloat16;
+      plan.options.microbatches = 32;
+      ASSERT_EQ(illegal(graph, plan.strategy, plan.options, topology), std::nullopt);
+      FewAndMany all(graph, costs, plan.options, plan.strategy),
+          few(graph, costs, plan.options, plan.strategy);
+      all.build(plan.options.microbatches);
+      const auto steady = few.find(16);
+      if (!steady) continue;
+      ++proven;
+      expect_same(few, *steady, all);
+    }
+  }
+  EXPECT_THAT(proven, Ge(3));
 }
 
 TEST(FewMicrobatches, AreBuiltAsIfThePlanHadNoMore) {

@@ -75,10 +75,12 @@ void apply_recipe(const Recipe& recipe, const RecipeModel& model, const Topology
 }
 
 Runtime runtime_for_recipes(const Topology& topology, std::string_view framework) {
+  const Runtime runtime = parse_runtime(framework.empty() ? "megatron" : framework);
   for (std::size_t d = 0; d < topology.num_devices(); ++d) {
-    if (!topology.kind(DeviceId(d)).fused_attention) return {};
+    if (!topology.kind(DeviceId(d)).fused_attention)
+      return framework.empty() ? Runtime() : with_step_memory_of(runtime, Runtime());
   }
-  return parse_runtime(framework);
+  return runtime;
 }
 
 Runtime with_policies(Runtime runtime, const Recipe& recipe) {

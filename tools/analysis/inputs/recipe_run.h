@@ -31,8 +31,10 @@ ModelRun run_of_recipe(const std::string& model, std::int64_t devices, const Bat
 void apply_recipe(const Recipe& recipe, const RecipeModel& model, const Topology& topology, Plan& plan);
 
 /// The runtime of plans from recipes unless another is asked for: that of a framework where all devices are
-/// GPUs for which frameworks have fused attention (DeviceKind::fused_attention); else pipesim's own.
-Runtime runtime_for_recipes(const Topology& topology, std::string_view framework = "megatron");
+/// GPUs for which frameworks have fused attention (DeviceKind::fused_attention); else pipesim's own, with
+/// what the framework holds for gradients and steps. Without a framework: Megatron-LM's, or pipesim's own as
+/// it is.
+Runtime runtime_for_recipes(const Topology& topology, std::string_view framework = {});
 
 /// The runtime, with what a recipe says of its policies: tp-overlap, and without a pipeline `reduce`.
 Runtime with_policies(Runtime runtime, const Recipe& recipe);

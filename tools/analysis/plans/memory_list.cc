@@ -39,7 +39,8 @@ std::optional<MemoryList> memory_list(const SimulatedPart& part, const std::vect
                         part.expanded().tasks_of_one_microbatch(), part.expanded().block()};
   std::map<std::pair<std::string, MemoryCategory>, std::pair<MemoryList::Line, std::set<OperatorId>>> lines;
   for (const LiveBuffer& live : live_buffers(part.expanded(), times, list.device, of_device.when)) {
-    const std::string name = name_in_layers(part.graph().op(live.op));
+    const std::string name =
+        live.op.valid() ? name_in_layers(part.graph().op(live.op)) : "buckets and float32 copies";
     auto& [line, operators] = lines[{name, live.category}];
     line = {name, live.category, line.buffers + live.count, line.bytes + live.bytes};
     operators.insert(live.op);

@@ -351,7 +351,7 @@ Framework deepspeed_framework() {
           .settings = deepspeed_settings,
           .notes = deepspeed_notes,
           .versions = deepspeed_versions,
-          .runtime = "torch-eager",
+          .runtime = "deepspeed",
           .kept = "torch-eager",
           .usual = {.allows = {}, .recomputes = {Recompute(), {Recompute::Kind::Full}}, .reduction = {}},
           // Its profiler counts the products that are executed by their shapes, masked pairs too
