@@ -59,8 +59,7 @@ class Runs(Converted):
         self.assertEqual((rows[0]["devices"], rows[0]["memory"], rows[0]["memory_of"], rows[0]["state"]),
                          ("dgx-a100:1", "2711714304 B", "last", "552128512 B"))
         self.assertEqual(rows[0]["workspace"], f"{68 << 20} B")
-        self.assertEqual((rows[1]["gradient_type"], rows[1]["update_gradients"], rows[1]["devices"]),
-                         ("float16", "float32", "dgx-a100:gpus=4"))
+        self.assertEqual((rows[1]["gradient_type"], rows[1]["devices"]), ("float16", "dgx-a100:gpus=4"))
         self.assertEqual([row["reason"] for row in rows],
                          ["", "", "the optimizer Muon", "a platform that pipesim does not know"])
         self.assertEqual(convert("megatron_golden", table(columns, run, run))[2],

@@ -190,7 +190,7 @@ class Case:
         run.model, run.devices, run.recipe, run.batch = self.expressed_model(), self.devices(), self.recipe(), row.count("gbs")
         run.status, run.memory_of, run.workspace, run.group = "ok", "last", size(self.workspace()), self.groups()
         if self.half():
-            run.gradient_type, run.update_gradients = "float16", "float32"
+            run.gradient_type = "float16"
         return run
 
 

@@ -36,7 +36,6 @@ class Run:
     compared_with: str = ""
     traits: dict = dataclasses.field(default_factory=dict)
     gradient_type: str = ""
-    update_gradients: str = ""
     workspace: str = ""
     recomputed: list = dataclasses.field(default_factory=list)
     recomputed_every: int | str = ""

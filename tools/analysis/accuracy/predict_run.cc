@@ -54,6 +54,21 @@ Recompute recompute_of(const ExpressedRun& run, const OperatorGraph& graph) {
   return recompute;
 }
 
+// By device: what is there when a step has ended. Float32 copies of gradients that it made are freed when the
+// next iteration begins.
+std::vector<Bytes> state_after_step(const PlanContents& contents, const Strategy& strategy) {
+  const BoundStrategy bound = contents.bind(strategy);
+  std::vector<Bytes> state;
+  for (const WeightMemory& held : contents.permanent_memory(bound))
+    state.push_back(held.weights + held.gradients + held.optimizer_state);
+  for (std::size_t i = 0; i < bound.size(); ++i) {
+    if (contents.backward().owned_weights(OperatorId(i)).empty()) continue;
+    const OwnedUpdates& work = contents.update_work(OperatorId(i), bound);
+    for (std::size_t k = 0; k < work.devices.size(); ++k) state[work.devices[k].index()] += work.widened[k];
+  }
+  return state;
+}
+
 PredictedRun simulated(const ExpressedRun& run, const Calibration* calibration) {
   const Topology topology = open_topology(run.topology);
   Recipe recipe = parse_recipe(run.recipe);
@@ -71,12 +86,7 @@ PredictedRun simulated(const ExpressedRun& run, const Calibration* calibration) 
   const Evaluated scored = evaluator.evaluate(plan.strategy, {.peaks = true});
   const DeviceMemory& last = scored.peaks.back();
   const DeviceMemory& fullest = *std::ranges::max_element(scored.peaks, {}, &DeviceMemory::peak);
-  const auto at_peak = [&](MemoryCategory category) {
-    return last.at_peak[static_cast<std::size_t>(category)];
-  };
-  const Bytes weights = at_peak(MemoryCategory::Weights);
-  Bytes state = weights + at_peak(MemoryCategory::Gradients) + at_peak(MemoryCategory::OptimizerState);
-  if (run.update_gradients) state += Bytes(2 * weights.value);  // 4 bytes beside 2 of the weight
+  const Bytes state = state_after_step(evaluator.contents(), plan.strategy).back();
   Seconds time = to_seconds(scored.cost->time);
   if (run.post_validation) {
     const Evaluated whole = evaluator.evaluate(plan.strategy, {.extent = Extent::All, .part = Labels::Make});
@@ -142,9 +152,9 @@ PredictedRun with_interval(const ExpressedRun& run, const Calibration* calibrati
 }
 
 std::string key_of(const ExpressedRun& run) {
-  return fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {}", run.model, run.topology, run.recipe, run.batch,
+  return fmt::format("{} {} {} {} {} {} {} {} {} {} {} {}", run.model, run.topology, run.recipe, run.batch,
                      run.runtime, static_cast<int>(run.gradient_type), run.optimizer.str(),
-                     run.workspace.value, run.update_gradients, run.post_validation, run.fullest_peak,
+                     run.workspace.value, run.post_validation, run.fullest_peak,
                      fmt::join(run.recomputed, " "), run.recomputed_every);
 }
 

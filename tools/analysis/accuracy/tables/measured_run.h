@@ -23,9 +23,6 @@ struct ExpressedRun {
   Optimizer optimizer = Optimizer::Adam;
   std::string runtime = "megatron";  ///< text of parse_runtime()
   Bytes workspace = {};              ///< what libraries allocate beside the model, for the whole run
-  /// Whether the state as measured holds gradients once more in float32: made for the update, and freed
-  /// before the next iteration's forward pass.
-  bool update_gradients = false;
   /// Operators of every n-th layer that run again before backward, in one segment, beside the recipe's
   /// recomputation. Their names are those within the layer ("key").
   std::vector<std::string> recomputed = {};

@@ -184,7 +184,6 @@ class RunsRow {
     read("optimizer", expressed.optimizer, parse_optimizer);
     read("workspace", expressed.workspace, parse_bytes);
     if (!cell("runtime").empty()) expressed.runtime = parsed("runtime", parse_runtime).name;
-    expressed.update_gradients = is("update_gradients", "float32");
     expressed.recomputed = parts_of(cell("recomputed"));
     if (!cell("recomputed_every").empty())
       expressed.recomputed_every = table_.positive(row_, "recomputed_every");
@@ -232,8 +231,6 @@ const std::vector<RunsColumn>& runs_columns() {
       {"traits", kOfAll, "figures that the error may go with, \"tp=8;sequence=4096\""},
       {"gradient_type", kOfRun, "as --gradient-type takes it; left out, float32"},
       {"optimizer", kOfRun, "as --optimizer takes it; left out, adam"},
-      {"update_gradients", kOfRun,
-       "float32, where state holds gradients once more in that type, made for the update"},
       {"workspace", kOfRun, "memory that libraries hold beside the model"},
       {"recomputed", kOfRun,
        "operators within a layer that run again before backward, divided by semicolons, beside the recipe's"},

@@ -75,7 +75,6 @@ Cells cells_of(const MeasuredRun& run) {
                   {"time_of", e->post_validation ? "device" : "iteration"},
                   {"state", to_text(run.measured_state)},
                   {"gradient_type", std::string(name_of(e->gradient_type))},
-                  {"update_gradients", e->update_gradients ? "float32" : ""},
                   {"workspace", to_text(e->workspace)},
                   {"recomputed", joined(e->recomputed)},
                   {"recomputed_every", std::to_string(e->recomputed_every)}});
@@ -125,7 +124,6 @@ MeasuredRun random_run(Rng& rng, std::size_t number) {
       .gradient_type = flip() ? DataType::Float16 : DataType::Float32,
       .runtime = flip() ? "nanotron" : "torch-eager",
       .workspace = Bytes(below(1 << 30)),
-      .update_gradients = flip(),
       .recomputed = flip() ? std::vector<std::string>{"key", "value"} : std::vector<std::string>{},
       .recomputed_every = 1 + below(3),
       .post_validation = flip(),
@@ -187,8 +185,6 @@ TEST(RunsTable, RefusesWhatItCannotRead) {
             start + "\"memory_of\": found \"first\", allowed: last, fullest, or nothing");
   EXPECT_EQ(with("time_of", "run"),
             start + "\"time_of\": found \"run\", allowed: device, iteration, or nothing");
-  EXPECT_EQ(with("update_gradients", "yes"),
-            start + "\"update_gradients\": found \"yes\", allowed: float32, or nothing");
   EXPECT_EQ(with("time", "0 s"), start + "\"time\": found \"0 s\", allowed: more than 0, or nothing");
   EXPECT_EQ(with("traits", "tp"), start +
                                       "\"traits\": found \"tp\", allowed: names with numbers, such as "
