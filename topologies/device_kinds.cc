@@ -153,12 +153,9 @@ std::vector<DeviceKind> volta() {
   const auto with_nvlink = [](DeviceKind made) {
     return with_collectives(std::move(made), {Seconds(6.6 / 1e6)}, "NCCL's own model, src/graph/tuning.cc");
   };
-  constexpr std::int64_t kMebibytesOf16 = 16160, kMebibytesOf32 = 32510;
-  return {with_frameworks(with_nvlink(kind("V100-SXM2-16GB", sxm, 0.8, {16, 900, 0.88}, from_sxm)),
-                          kMebibytesOf16),
-          with_frameworks(with_nvlink(kind("V100-SXM2-32GB", sxm, 0.8, {32, 900, 0.88}, from_sxm)),
-                          kMebibytesOf32),
-          with_frameworks(kind("V100-PCIe", pcie, 0.76, {16, 900, 0.88}, from_pcie), kMebibytesOf16)};
+  return {with_nvlink(kind("V100-SXM2-16GB", sxm, 0.8, {16, 900, 0.88}, from_sxm)),
+          with_nvlink(kind("V100-SXM2-32GB", sxm, 0.8, {32, 900, 0.88}, from_sxm)),
+          kind("V100-PCIe", pcie, 0.76, {16, 900, 0.88}, from_pcie)};
 }
 
 std::vector<DeviceKind> ampere() {
