@@ -308,17 +308,50 @@ class BufferLives {
            contents_.recomputation().keeps_copy(use);
   }
 
+  // The outputs of an operator die one by one, each after its last reader.
   void own_outputs(OperatorId op) {
     const BoundOperator& b = *(*strategy_)[op.index()];
-    const std::vector<TensorUse>& uses = b.op->uses;
-    const bool saved = std::any_of(uses.begin(), uses.end(),
-                                   [](const TensorUse& u) { return u.role == Role::Output && u.saved; });
     const bool again = contents_.recomputation().again(op);
-    for (std::int32_t k = 0; k < static_cast<std::int32_t>(b.memory.size()); ++k) {
-      TaskList& until = output_until_[op.index()].emplace_back(forward_end(op, k));
-      if (again) again_until_[op.index()].push_back(forward_end(op, k, true));
-      if (saved) append(again ? again_until_[op.index()].back() : until, backward_end(op, k));
+    for (const TensorUse& use : b.op->uses) {
+      if (use.role != Role::Output) continue;
+      for (std::int32_t k = 0; k < static_cast<std::int32_t>(b.memory.size()); ++k) {
+        TaskList& until = output_until_[op.index()].emplace_back(forward_end(op, k));
+        if (again) again_until_[op.index()].push_back(forward_end(op, k, true));
+        if (use.saved) append(again ? again_until_[op.index()].back() : until, backward_end(op, k));
+      }
     }
+  }
+
+  // The place in output_until_ of what a shard makes.
+  static std::size_t place_of(const BoundOperator& maker, std::int32_t use, std::int32_t shard) {
+    const auto before = std::span(maker.op->uses).first(static_cast<std::size_t>(use));
+    const auto outputs = std::ranges::count(before, Role::Output, &TensorUse::role);
+    return static_cast<std::size_t>(outputs) * maker.memory.size() + static_cast<std::size_t>(shard);
+  }
+
+  // Divides the bytes of a shard's outputs among them.
+  static SmallVector<Bytes, 4> bytes_of_outputs(const OperatorGraph& graph, const BoundOperator& maker,
+                                                std::size_t shard) {
+    std::vector<Range> ranges;
+    SmallVector<Bytes, 4> parts;
+    Bytes whole;
+    for (const TensorUse& use : maker.op->uses) {
+      if (use.role != Role::Output) continue;
+      if (ranges.empty()) ShardGrid(*maker.op, maker.config).ranges(static_cast<std::int64_t>(shard), ranges);
+      parts.push_back(Bytes(box_of(use, *maker.op, ranges).elements() *
+                            bytes_per_element(graph.tensor(use.tensor).type)));
+      whole += parts.back();
+    }
+    if (parts.empty()) return parts;
+    Bytes left = maker.memory[shard].outputs;
+    const double load =
+        whole.value == 0 ? 1 : static_cast<double>(left.value) / static_cast<double>(whole.value);
+    for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
+      parts[i] = std::min(Bytes(loaded(parts[i].value, load)), left);
+      left = left - parts[i];
+    }
+    parts.back() = left;
+    return parts;
   }
 
   void record_outputs(OperatorId op) {
@@ -329,13 +362,14 @@ class BufferLives {
       const auto shard = static_cast<std::int32_t>(k);
       const DeviceId d = b.config.devices[k];
       const TaskList back = backward_end(op, shard);
-      const auto record = [&](TaskId begin, const TaskList& outputs_until, const TaskList& saved_until) {
-        alive(d, op, b.memory[k].outputs, MemoryCategory::Activations, {{begin}, outputs_until});
+      const SmallVector<Bytes, 4> outputs = bytes_of_outputs(contents_.graph(), b, k);
+      const auto record = [&](TaskId begin, const std::vector<TaskList>& until, const TaskList& saved_until) {
+        for (std::size_t i = 0; i < outputs.size(); ++i)
+          alive(d, op, outputs[i], MemoryCategory::Activations, {{begin}, until[i * b.memory.size() + k]});
         alive(d, op, b.memory[k].saved, MemoryCategory::Activations, {{begin}, saved_until});
       };
-      record(task_at(tasks.forward, shard), output_until_[op.index()][k],
-             again ? forward_end(op, shard) : back);
-      if (again) record(task_at(tasks.recompute, shard), again_until_[op.index()][k], back);
+      record(task_at(tasks.forward, shard), output_until_[op.index()], again ? forward_end(op, shard) : back);
+      if (again) record(task_at(tasks.recompute, shard), again_until_[op.index()], back);
       record_in_passes(op, b, tasks, shard);
     }
   }
@@ -366,7 +400,7 @@ class BufferLives {
     std::vector<TaskList>& until = (made_again ? again_until_ : output_until_)[source.op.index()];
     const auto keep = [&](DeviceId d, const TaskList& readers) {
       const std::int32_t k = producer.shard_of_device[d.index()];
-      if (k >= 0) append(until[static_cast<std::size_t>(k)], readers);
+      if (k >= 0) append(until[place_of(producer, source.use, k)], readers);
     };
     const bool pieces = std::ranges::all_of(w.destinations, [&](UseRef c) { return copied_in_pieces(c, w); });
     for (std::size_t i = 0; i < w.plan->tasks.size(); ++i) {
@@ -584,7 +618,7 @@ class BufferLives {
   TaskTimes times_;
   std::int32_t way_ = 0;                             // whose buffers are looked at
   MemoryChanges changes_;                            // per device
-  std::vector<std::vector<TaskList>> output_until_;  // per operator and shard, of the way
+  std::vector<std::vector<TaskList>> output_until_;  // per operator: of its outputs, by shard, of the way
   std::vector<std::vector<TaskList>> again_until_;   // the same of the second run, where there is one
   std::vector<Buffer> buffers_;                      // of the way
   std::vector<TaskId> life_tasks_;                   // by buffer: those whose starts, and whose ends count

@@ -80,8 +80,7 @@ TEST(Intra, KeepsToAMesh) {
   }
 }
 
-// Random splits move much: without what operators get from others and keep, the sums are at most 0.9 of the
-// peak.
+// Random splits move much: without what operators get from others and keep, the sums fall short of the peak.
 TEST(Intra, SumsTellTheMemoryOfAnySplits) {
   IntraCase c("gpt:batch=16,layers=4,hidden=128,heads=8,vocab=256,sequence=64",
               with_device_memory(kNetwork, 0));
@@ -103,7 +102,7 @@ TEST(Intra, SumsTellTheMemoryOfAnySplits) {
     const Evaluated found = costs.evaluator().evaluate(costs.strategy(answer), {.peaks = true});
     const auto peak = static_cast<double>(std::ranges::max(found.peaks, {}, &DeviceMemory::peak).peak.value);
     EXPECT_THAT(sum / peak, AllOf(Ge(0.85), Le(1.15)));
-    EXPECT_THAT(alone / peak, Le(0.9));
+    EXPECT_THAT(alone / peak, Lt(1));
   });
 }
 
