@@ -58,12 +58,13 @@ std::string degrees_in_words(const Operator& op, const ParallelConfig& config) {
                      counted(static_cast<std::int64_t>(config.devices.size()), "device"));
 }
 
-std::pair<std::string, std::string> change_in_words(const Operator& op, const ParallelConfig& from,
-                                                    const ParallelConfig& to) {
-  std::string before = split_in_words(op, from), after = split_in_words(op, to);
+// The operator may have other factors in both plans, as where samples are whole in one model and token groups
+// in the other.
+std::pair<std::string, std::string> change_in_words(const BoundOperator& from, const BoundOperator& to) {
+  std::string before = split_in_words(*from.op, from.config), after = split_in_words(*to.op, to.config);
   if (before != after) return {before, after};
-  before = degrees_in_words(op, from);
-  after = degrees_in_words(op, to);
+  before = degrees_in_words(*from.op, from.config);
+  after = degrees_in_words(*to.op, to.config);
   return before == after ? std::pair(before, after + " (others)") : std::pair(before, after);
 }
 
@@ -132,9 +133,9 @@ std::vector<SplitChange> changes_of(const OperatorGraph& graph, const ReasonedPl
   std::map<std::tuple<std::string, std::string, std::string>, SplitChange> by_words;
   for (std::size_t i = 0; i < after.strategy.size(); ++i) {
     const Operator& op = *after.strategy[i]->op;
-    const ParallelConfig &from = before.strategy[i]->config, &to = after.strategy[i]->config;
-    const auto [was, is] = from == to ? std::pair<std::string, std::string>() : change_in_words(op, from, to);
-    SplitChange& change = by_words[{from == to ? "" : op.kind, was, is}];
+    const BoundOperator &from = *before.strategy[i], &to = *after.strategy[i];
+    const auto [was, is] = changed[i] ? change_in_words(from, to) : std::pair<std::string, std::string>();
+    SplitChange& change = by_words[{changed[i] ? op.kind : "", was, is}];
     change.from = was;
     change.to = is;
     change.members.emplace_back(i);
