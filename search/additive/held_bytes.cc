@@ -6,13 +6,12 @@
 namespace pipesim {
 namespace {
 
-// Elements on the devices that hold some.
-std::vector<std::int64_t> parts_of(const Layout& layout) {
+// Calls visit(elements) for each device that holds some.
+template <class Visit>
+void visit_parts(const Layout& layout, Visit visit) {
   std::map<DeviceId, std::int64_t> elements;
   for (const LayoutEntry& e : layout.entries()) elements[e.device] += layout.box(e).elements();
-  std::vector<std::int64_t> parts;
-  for (const auto& [device, count] : elements) parts.push_back(count);
-  return parts;
+  for (const auto& [device, count] : elements) visit(count);
 }
 
 // A device that receives a tensor copies its own part of it to the others, and no longer keeps that part. The
@@ -42,7 +41,8 @@ AdditiveCosts::Held AdditiveCosts::held_of(OperatorId op, std::size_t config) co
       is_kept = is_kept || (reads && !recomputation.reads_again(reader));
     }
   }
-  const bool copies = bound.op->casts && !bound.op->casts->input.empty();
+  // Products in float8 share the copy of the one that casts it.
+  const bool copies = !bound.op->casts || !bound.op->casts->input.empty();
   Held most;
   for (const ShardMemory& memory : bound.memory) {
     const Bytes outputs = is_read ? memory.outputs : Bytes(0),
@@ -121,9 +121,12 @@ Bytes AdditiveCosts::kept_bytes(const Flow& flow, LayoutId data, LayoutId needed
     const auto part = [&](LayoutId layout) -> const PartSizes& {
       const auto [known, is_new] = parts_.try_emplace(layout);
       if (!is_new) return known->second;
-      const std::vector<std::int64_t> parts = parts_of(contents.layouts()[layout]);
-      if (!parts.empty()) known->second = {std::ranges::min(parts), std::ranges::max(parts)};
-      return known->second;
+      PartSizes& sizes = known->second;
+      visit_parts(contents.layouts()[layout], [&](std::int64_t elements) {
+        sizes.least = sizes.most == 0 ? elements : std::min(sizes.least, elements);
+        sizes.most = std::max(sizes.most, elements);
+      });
+      return sizes;
     };
     most = bytes_beyond(bytes(part(needed).least), bytes(kept_by_maker ? 0 : part(data).most));
   }

@@ -303,11 +303,11 @@ std::int64_t PlanContents::gradient_bucket_elements() const {
 std::vector<Bytes> PlanContents::gradient_buckets(const BoundStrategy& strategy) const {
   const std::int64_t most = gradient_bucket_elements();
   std::vector<std::int64_t> elements(costs().topology().num_devices(), 0);
-  for (std::size_t i = 0; most > 0 && i < strategy.size(); ++i) {
-    if (backward_->owned_weights(OperatorId(i)).empty()) continue;
-    const OwnedUpdates& work = update_work(OperatorId(i), strategy);
-    for (std::size_t j = 0; j < work.holders.size(); ++j)
-      elements[work.holders[j].index()] += work.elements[j];
+  if (most > 0) {
+    for_each_update(strategy, [&](OperatorId, const OwnedUpdates& work) {
+      for (std::size_t j = 0; j < work.holders.size(); ++j)
+        elements[work.holders[j].index()] += work.elements[j];
+    });
   }
   std::vector<Bytes> bytes;
   for (const std::int64_t filled : elements)
@@ -318,9 +318,7 @@ std::vector<Bytes> PlanContents::gradient_buckets(const BoundStrategy& strategy)
 std::vector<WeightMemory> PlanContents::permanent_memory(const BoundStrategy& strategy) const {
   std::vector<WeightMemory> memory(costs().topology().num_devices());
   std::unordered_map<const OwnedUpdates*, std::int64_t> times;  // layers share them
-  for (std::size_t i = 0; i < strategy.size(); ++i) {
-    if (!backward_->owned_weights(OperatorId(i)).empty()) ++times[&update_work(OperatorId(i), strategy)];
-  }
+  for_each_update(strategy, [&](OperatorId, const OwnedUpdates& work) { ++times[&work]; });
   for (const auto& [work, n] : times) {
     for (std::size_t j = 0; j < work->holders.size(); ++j) {
       WeightMemory& sum = memory[work->holders[j].index()];

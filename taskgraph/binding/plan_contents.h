@@ -119,6 +119,14 @@ class PlanContents {
   [[nodiscard]] bool copies_to_use(TensorId weight) const;
   /// Updates of the weights that the operator owns; it must own one.
   [[nodiscard]] const OwnedUpdates& update_work(OperatorId owner, const BoundStrategy& strategy) const;
+  /// Calls visit(operator, its update_work()) for each operator that owns trained weights.
+  template <class Visit>
+  void for_each_update(const BoundStrategy& strategy, Visit visit) const {
+    for (std::size_t i = 0; i < strategy.size(); ++i) {
+      const OperatorId owner(i);
+      if (!backward_->owned_weights(owner).empty()) visit(owner, update_work(owner, strategy));
+    }
+  }
   /// By device, the bytes that it holds all the time: weights, accumulated gradients and their buckets,
   /// optimizer state.
   [[nodiscard]] std::vector<WeightMemory> permanent_memory(const BoundStrategy& strategy) const;

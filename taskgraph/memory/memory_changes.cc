@@ -83,11 +83,9 @@ class BufferLives {
   void add_weight_versions() {
     const WeightVersions& versions = contents_.versions();
     const BoundStrategy& all = *strategy_;
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      const OperatorId op(i);
+    contents_.for_each_update(all, [&](OperatorId op, const OwnedUpdates& work) {
       const std::int32_t stage = contents_.stage_of(op);
-      if (contents_.backward().owned_weights(op).empty() || versions.copies(stage) == 1) continue;
-      const OwnedUpdates& work = contents_.update_work(op, all);
+      if (versions.copies(stage) == 1) return;
       for (const auto& [version, users] : last_users(stage)) {
         const TaskId update = expanded_.tasks_of(op, version * versions.every(stage)).update;
         for (std::size_t k = 0; k < work.devices.size(); ++k) {
@@ -102,7 +100,7 @@ class BufferLives {
             change({work.devices[k], MemoryCategory::StashedWeights, op, bytes, 0, 0}, from, until);
         }
       }
-    }
+    });
     strategy_ = &all;
   }
 
@@ -111,17 +109,12 @@ class BufferLives {
   void add_widened_gradients() {
     const BoundStrategy& all = *strategy_;
     std::map<std::tuple<DeviceId, std::int32_t, std::int32_t>, Step> steps;  // by stage and version, too
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      const OperatorId op(i);
-      if (contents_.backward().owned_weights(op).empty()) continue;
-      if (!contents_.versions().several()) {
-        add_to_steps(expanded_.tasks_of(op, 0), 0, 0, steps);
-        continue;
-      }
+    contents_.for_each_update(all, [&](OperatorId op, const OwnedUpdates&) {
+      if (!contents_.versions().several()) return add_to_steps(expanded_.tasks_of(op, 0), 0, 0, steps);
       const std::int32_t stage = contents_.stage_of(op), every = contents_.versions().every(stage);
       for (const auto& [version, users] : last_users(stage))
         add_to_steps(expanded_.tasks_of(op, version * every), stage, version, steps);
-    }
+    });
     const std::int64_t part =
         contents_.options().state_sharding.gathers_to_use()
             ? contents_.costs().runtime().step_part * bytes_per_element(DataType::Float32)
@@ -332,12 +325,16 @@ class BufferLives {
   // Divides the bytes of a shard's outputs among them.
   static SmallVector<Bytes, 4> bytes_of_outputs(const OperatorGraph& graph, const BoundOperator& maker,
                                                 std::size_t shard) {
-    std::vector<Range> ranges;
     SmallVector<Bytes, 4> parts;
+    if (std::ranges::count(maker.op->uses, Role::Output, &TensorUse::role) == 1) {
+      parts.push_back(maker.memory[shard].outputs);
+      return parts;
+    }
+    std::vector<Range> ranges;
+    ShardGrid(*maker.op, maker.config).ranges(static_cast<std::int64_t>(shard), ranges);
     Bytes whole;
     for (const TensorUse& use : maker.op->uses) {
       if (use.role != Role::Output) continue;
-      if (ranges.empty()) ShardGrid(*maker.op, maker.config).ranges(static_cast<std::int64_t>(shard), ranges);
       parts.push_back(Bytes(box_of(use, *maker.op, ranges).elements() *
                             bytes_per_element(graph.tensor(use.tensor).type)));
       whole += parts.back();
@@ -410,13 +407,11 @@ class BufferLives {
       }
     }
     // What is received is whole: the device's own part is copied to it when it is first read.
-    const auto& received = w.plan->received;
     for (const DeviceId d : w.plan->local) {
-      const bool whole = std::ranges::any_of(received, [&](const auto& got) { return got.first == d; });
       const auto reads_it = [&](UseRef c) { return !copied_in_pieces(c, w); };
-      keep(d, whole ? first_read_until(w, d) : consumers_until(w, d, reads_it));
+      keep(d, w.plan->receives(d) ? first_read_until(w, d) : consumers_until(w, d, reads_it));
     }
-    for (const auto& [d, bytes] : received) {
+    for (const auto& [d, bytes] : w.plan->received) {
       alive(d, source.op, bytes, MemoryCategory::Transfers,
             {first_arrival(w, d), consumers_until(w, d, [](UseRef) { return true; })});
     }
@@ -634,7 +629,7 @@ std::vector<std::pair<DeviceId, Bytes>> gathered_copies(const ExpandedStrategy& 
   std::vector<std::pair<DeviceId, Bytes>> copies = gather.plan->received;
   const Layout& target = contents.layouts()[gather.plan->target];
   for (const DeviceId d : gather.plan->local) {
-    if (std::ranges::any_of(gather.plan->received, [&](const auto& got) { return got.first == d; })) continue;
+    if (gather.plan->receives(d)) continue;
     copies.emplace_back(d, Bytes(target.elements_on(d) * bytes_per_element(type)));
   }
   return copies;
@@ -651,7 +646,7 @@ void add_in_steps(BufferLives& lives, const ExpandedStrategy& expanded) {
 // Adds what is on the device all the time.
 void add_permanent(const ExpandedStrategy& expanded, DeviceId device, LiveBytes& live) {
   const PlanContents& contents = expanded.contents();
-  for_each_update(expanded, [&](OperatorId op, const OwnedUpdates& work) {
+  contents.for_each_update(expanded.strategy(), [&](OperatorId op, const OwnedUpdates& work) {
     for (std::size_t k = 0; k < work.holders.size(); ++k) {
       if (work.holders[k] != device) continue;
       add_live(live, op, MemoryCategory::Weights, work.memory[k].weights);

@@ -69,16 +69,6 @@ struct LiveBuffer {
 std::vector<LiveBuffer> live_buffers(const ExpandedStrategy& expanded, const TaskTimes& times,
                                      DeviceId device, Nanoseconds when);
 
-/// Calls visit(operator, its updates) for each operator that owns trained weights.
-template <class Visit>
-void for_each_update(const ExpandedStrategy& expanded, Visit visit) {
-  const PlanContents& contents = expanded.contents();
-  for (std::size_t i = 0; i < expanded.strategy().size(); ++i) {
-    if (!contents.backward().owned_weights(OperatorId(i)).empty())
-      visit(OperatorId(i), contents.update_work(OperatorId(i), expanded.strategy()));
-  }
-}
-
 /// Lists the copies of a weight that devices hold while it is used: first on devices that receive it, then on
 /// devices that make a copy of what they keep. A device makes none where passes read what it keeps.
 std::vector<std::pair<DeviceId, Bytes>> gathered_copies(const ExpandedStrategy& expanded,

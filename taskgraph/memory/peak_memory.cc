@@ -69,7 +69,7 @@ namespace {
 
 void add_all_versions(const ExpandedStrategy& expanded, std::vector<Bytes>& bytes) {
   const PlanContents& contents = expanded.contents();
-  for_each_update(expanded, [&](OperatorId op, const OwnedUpdates& work) {
+  contents.for_each_update(expanded.strategy(), [&](OperatorId op, const OwnedUpdates& work) {
     const std::int64_t older = contents.versions().copies(contents.stage_of(op)) - 1;
     for (std::size_t k = 0; k < work.devices.size(); ++k)
       bytes[work.devices[k].index()] += older * work.memory[k].weights;
@@ -77,7 +77,7 @@ void add_all_versions(const ExpandedStrategy& expanded, std::vector<Bytes>& byte
 }
 
 void add_widened(const ExpandedStrategy& expanded, std::vector<Bytes>& bytes) {
-  for_each_update(expanded, [&](OperatorId, const OwnedUpdates& work) {
+  expanded.contents().for_each_update(expanded.strategy(), [&](OperatorId, const OwnedUpdates& work) {
     for (std::size_t k = 0; k < work.devices.size(); ++k) bytes[work.devices[k].index()] += work.widened[k];
   });
 }

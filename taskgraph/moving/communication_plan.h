@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -85,6 +86,11 @@ struct CommunicationPlan {
 
   [[nodiscard]] bool has_sends() const;
   [[nodiscard]] Bytes bytes() const;  ///< of memory
+  /// Whether the device has a receive buffer, which holds its own part of the target, too.
+  [[nodiscard]] bool receives(DeviceId device) const {
+    const auto at = std::ranges::lower_bound(received, device, {}, &std::pair<DeviceId, Bytes>::first);
+    return at != received.end() && at->first == device;
+  }
 
   std::vector<CommunicationTask> tasks;
   PlanExpansion expansion;
@@ -94,7 +100,7 @@ struct CommunicationPlan {
   std::vector<LaneUse> loads;   ///< how long the tasks hold each lane, summed
   std::vector<DeviceId> local;  ///< devices that use data which they already hold
   std::vector<std::pair<DeviceId, Bytes>>
-      received;                 ///< receive buffers: the target's pieces on devices that get data
+      received;                 ///< receive buffers: the target's pieces on devices that get data, ascending
   Communicators communicators;  ///< that its tasks need
   LayoutId target;
 

@@ -111,7 +111,7 @@ class Recomputation {
   [[nodiscard]] bool again(OperatorId op) const { return again_[op.index()]; }
   /// Whether this use, after forward, reads a recomputed tensor and not a kept one.
   [[nodiscard]] bool reads_again(UseRef use) const;
-  /// Whether the run of forward before backward writes what backward reads of this use in a narrower type
+  /// Whether the run of forward before backward writes what backward reads of this use in another type
   /// (TensorUse::saved_as). Where the tensor alone is made again, for backward, that reads the tensor, as
   /// Megatron-LM's set_save_original_input() has it.
   [[nodiscard]] bool keeps_copy(UseRef use) const;

@@ -110,11 +110,8 @@ class PartMemory : private PartOnMesh {
       }
       const bool whole =
           there == There::All && !plan.tasks.empty() && !(gathers_again() && is_gathered(use, plan));
-      const auto receives = [&](DeviceId d) {
-        return std::ranges::any_of(plan.received, [&](const auto& got) { return got.first == d; });
-      };
       for (const DeviceId d : plan.local) {
-        if (!whole || !receives(d)) keep_own(d);
+        if (!whole || !plan.receives(d)) keep_own(d);
       }
       const bool is_new = there == There::All && targets.insert(plan.target).second;
       for (const auto& [d, bytes] : plan.received) {

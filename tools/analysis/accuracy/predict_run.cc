@@ -61,11 +61,9 @@ std::vector<Bytes> state_after_step(const PlanContents& contents, const Strategy
   std::vector<Bytes> state;
   for (const WeightMemory& held : contents.permanent_memory(bound))
     state.push_back(held.weights + held.gradients + held.optimizer_state);
-  for (std::size_t i = 0; i < bound.size(); ++i) {
-    if (contents.backward().owned_weights(OperatorId(i)).empty()) continue;
-    const OwnedUpdates& work = contents.update_work(OperatorId(i), bound);
+  contents.for_each_update(bound, [&](OperatorId, const OwnedUpdates& work) {
     for (std::size_t k = 0; k < work.devices.size(); ++k) state[work.devices[k].index()] += work.widened[k];
-  }
+  });
   return state;
 }
 
