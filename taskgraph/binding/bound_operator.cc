@@ -272,6 +272,34 @@ std::vector<ShardMemory> shard_memory(const OperatorGraph& graph, const Operator
 
 }  // namespace
 
+std::vector<Bytes> bytes_of_outputs(const OperatorGraph& graph, const BoundOperator& maker,
+                                    std::size_t shard) {
+  std::vector<Bytes> parts;
+  if (std::ranges::count(maker.op->uses, Role::Output, &TensorUse::role) == 1) {
+    parts.push_back(maker.memory[shard].outputs);
+    return parts;
+  }
+  std::vector<Range> ranges;
+  ShardGrid(*maker.op, maker.config).ranges(static_cast<std::int64_t>(shard), ranges);
+  Bytes whole;
+  for (const TensorUse& use : maker.op->uses) {
+    if (use.role != Role::Output) continue;
+    parts.push_back(
+        Bytes(box_of(use, *maker.op, ranges).elements() * bytes_per_element(graph.tensor(use.tensor).type)));
+    whole += parts.back();
+  }
+  if (parts.empty()) return parts;
+  Bytes left = maker.memory[shard].outputs;
+  const double load =
+      whole.value == 0 ? 1 : static_cast<double>(left.value) / static_cast<double>(whole.value);
+  for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
+    parts[i] = std::min(Bytes(loaded(parts[i].value, load)), left);
+    left = left - parts[i];
+  }
+  parts.back() = left;
+  return parts;
+}
+
 Bytes BoundOperator::bytes() const {
   std::size_t sum = sizeof *this + allocated_bytes(config.degrees, config.devices, data_layout,
                                                    gradient_layout, communicators.groups);

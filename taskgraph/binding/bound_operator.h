@@ -109,4 +109,8 @@ bool reprice(BoundOperator& bound, const OperatorGraph& graph, OperatorId op, Co
 BoundOperator bind(const OperatorGraph& graph, OperatorId op, const ParallelConfig& config,
                    CommunicationPrices& prices, LayoutTable& layouts, const ExpertLoads& loads = {});
 
+/// Divides the bytes of a shard's outputs among them, in the order of their uses.
+std::vector<Bytes> bytes_of_outputs(const OperatorGraph& graph, const BoundOperator& maker,
+                                    std::size_t shard);
+
 }  // namespace pipesim

@@ -6,22 +6,10 @@
 #include <tuple>
 #include <utility>
 
-#include "sim/base/small_vector.h"
-#include "taskgraph/expansion/add_tasks.h"
+#include "taskgraph/memory/life_tasks.h"
 
 namespace pipesim {
 namespace {
-
-// Tasks of the first microbatch that goes the same way.
-using TaskList = SmallVector<TaskId, 4>;
-
-void append(TaskList& tasks, const TaskList& more) { tasks.insert(tasks.end(), more.begin(), more.end()); }
-
-// From the first start of some tasks to the last end of others, or nothing where these end before.
-struct Span {
-  TaskList starts, ends;
-  void cover(const TaskList& begin, const TaskList& end) { append(starts, begin), append(ends, end); }
-};
 
 // A moment of the timeline at which a device is looked at.
 struct Moment {
@@ -39,13 +27,11 @@ void add_live(LiveBytes& live, OperatorId op, MemoryCategory category, Bytes byt
 // Collects every buffer's life from the wirings, once for all microbatches that go the same way, and then its
 // times from the timeline, for each of them. What is run again has two lives: until forward has read it, and
 // from its second run until backward has.
-class BufferLives {
+class BufferLives : private LifeTasks {
  public:
   BufferLives(const ExpandedStrategy& expanded, const TaskTimes& times, const Moment* moment = nullptr)
-      : moment_(moment),
-        expanded_(expanded),
-        contents_(expanded.contents()),
-        strategy_(&expanded.strategy()),
+      : LifeTasks(expanded),
+        moment_(moment),
         times_(times),
         changes_(contents_.costs().topology().num_devices()),
         output_until_(strategy_->size()),
@@ -183,7 +169,7 @@ class BufferLives {
     std::uint32_t starts, ends;  ///< in life_tasks_, where the starts begin, and where the ends do
   };
 
-  void alive(DeviceId device, OperatorId op, Bytes bytes, MemoryCategory category, const Span& life) {
+  void alive(DeviceId device, OperatorId op, Bytes bytes, MemoryCategory category, const LifeSpan& life) {
     if (bytes.value == 0) return;
     Buffer& b = buffers_.emplace_back(Buffer{device, category, op, bytes, 0, 0});
     b.starts = static_cast<std::uint32_t>(life_tasks_.size());
@@ -228,8 +214,6 @@ class BufferLives {
     changes_[b.device.index()].emplace_back(until, -b.bytes.value, b.category);
   }
 
-  [[nodiscard]] const OperatorTasks& tasks_of(OperatorId op) const { return expanded_.tasks_of(op, way_); }
-
   // By how much the ids of a microbatch's tasks are larger than in the first one that goes the same way.
   [[nodiscard]] std::size_t behind_first(std::int32_t microbatch) const {
     return static_cast<std::size_t>(microbatch / times_.block.microbatches) * times_.block.tasks +
@@ -241,64 +225,6 @@ class BufferLives {
   }
   [[nodiscard]] Nanoseconds end(TaskId t, std::size_t behind) const {
     return times_.timeline.end[behind + t.index()];
-  }
-
-  [[nodiscard]] TaskId task(TaskId first, const PassWork& work, std::size_t stage, std::size_t shards,
-                            std::int32_t shard) const {
-    return TaskId(first.index() + std::min(stage, work.stages() - 1) * shards +
-                  static_cast<std::size_t>(shard));
-  }
-
-  // The last tasks of a shard's backward; none without backward.
-  [[nodiscard]] TaskList backward_end(OperatorId op, std::int32_t shard) const {
-    const BoundOperator& b = *(*strategy_)[op.index()];
-    const OperatorTasks& t = tasks_of(op);
-    const std::size_t shards = b.config.devices.size();
-    TaskList last;
-    if (t.backward_input.valid())
-      last.push_back(task(t.backward_input, b.backward_input, SIZE_MAX, shards, shard));
-    if (t.backward_weight.valid())
-      last.push_back(task(t.backward_weight, b.backward_weight, SIZE_MAX, shards, shard));
-    return last;
-  }
-
-  // The last task of the first run, or of the second.
-  [[nodiscard]] TaskList forward_end(OperatorId op, std::int32_t shard, bool again = false) const {
-    const BoundOperator& b = *(*strategy_)[op.index()];
-    const OperatorTasks& tasks = tasks_of(op);
-    return {
-        task(again ? tasks.recompute : tasks.forward, b.forward, SIZE_MAX, b.config.devices.size(), shard)};
-  }
-
-  // A consumer reads its input in forward, when forward runs again, and in backward if it saves it and keeps
-  // no copy of it. What is brought once more is not read in the first run; and what was brought first is read
-  // in the first run only, if it is brought once more.
-  [[nodiscard]] TaskList read_until(UseRef use, std::int32_t shard, const Wiring& wiring) const {
-    const bool first = wiring.kind == TaskKind::ForwardTransfer;
-    TaskList until = first ? forward_end(use.op, shard) : TaskList();
-    if (first && read_once(use, wiring)) return until;
-    const bool saved = contents_.graph().op(use.op).uses[static_cast<std::size_t>(use.use)].saved;
-    if (contents_.recomputation().again(use.op)) append(until, forward_end(use.op, shard, true));
-    if (saved && !copied_whole(use, wiring)) append(until, backward_end(use.op, shard));
-    return until;
-  }
-
-  [[nodiscard]] bool read_once(UseRef use, const Wiring& wiring) const {
-    return wiring.kind == TaskKind::ForwardTransfer &&
-           (contents_.recomputation().reads_again(use) || wiring.read_in == ReadIn::Forward);
-  }
-
-  // Whether a run of forward that has what the wiring brings leaves a copy of it for backward.
-  [[nodiscard]] bool copied_whole(UseRef use, const Wiring& wiring) const {
-    return contents_.recomputation().keeps_copy(use) && !read_once(use, wiring) &&
-           !copied_in_pieces(use, wiring);
-  }
-
-  // Whether backward reads an input that is gathered again from copies of what each device has of it. They
-  // travel, and arrive, in the tensor's type, as all that is sent.
-  [[nodiscard]] bool copied_in_pieces(UseRef use, const Wiring& wiring) const {
-    return wiring.kind == TaskKind::RecomputeTransfer && !contents_.recomputation().again(use.op) &&
-           contents_.recomputation().keeps_copy(use);
   }
 
   // The outputs of an operator die one by one, each after its last reader.
@@ -322,35 +248,6 @@ class BufferLives {
     return static_cast<std::size_t>(outputs) * maker.memory.size() + static_cast<std::size_t>(shard);
   }
 
-  // Divides the bytes of a shard's outputs among them.
-  static SmallVector<Bytes, 4> bytes_of_outputs(const OperatorGraph& graph, const BoundOperator& maker,
-                                                std::size_t shard) {
-    SmallVector<Bytes, 4> parts;
-    if (std::ranges::count(maker.op->uses, Role::Output, &TensorUse::role) == 1) {
-      parts.push_back(maker.memory[shard].outputs);
-      return parts;
-    }
-    std::vector<Range> ranges;
-    ShardGrid(*maker.op, maker.config).ranges(static_cast<std::int64_t>(shard), ranges);
-    Bytes whole;
-    for (const TensorUse& use : maker.op->uses) {
-      if (use.role != Role::Output) continue;
-      parts.push_back(Bytes(box_of(use, *maker.op, ranges).elements() *
-                            bytes_per_element(graph.tensor(use.tensor).type)));
-      whole += parts.back();
-    }
-    if (parts.empty()) return parts;
-    Bytes left = maker.memory[shard].outputs;
-    const double load =
-        whole.value == 0 ? 1 : static_cast<double>(left.value) / static_cast<double>(whole.value);
-    for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
-      parts[i] = std::min(Bytes(loaded(parts[i].value, load)), left);
-      left = left - parts[i];
-    }
-    parts.back() = left;
-    return parts;
-  }
-
   void record_outputs(OperatorId op) {
     const BoundOperator& b = *(*strategy_)[op.index()];
     const OperatorTasks& tasks = tasks_of(op);
@@ -359,7 +256,7 @@ class BufferLives {
       const auto shard = static_cast<std::int32_t>(k);
       const DeviceId d = b.config.devices[k];
       const TaskList back = backward_end(op, shard);
-      const SmallVector<Bytes, 4> outputs = bytes_of_outputs(contents_.graph(), b, k);
+      const std::vector<Bytes> outputs = bytes_of_outputs(contents_.graph(), b, k);
       const auto record = [&](TaskId begin, const std::vector<TaskList>& until, const TaskList& saved_until) {
         for (std::size_t i = 0; i < outputs.size(); ++i)
           alive(d, op, outputs[i], MemoryCategory::Activations, {{begin}, until[i * b.memory.size() + k]});
@@ -379,7 +276,8 @@ class BufferLives {
     const DeviceId device = b.config.devices[static_cast<std::size_t>(shard)];
     const auto record = [&](TaskId first, const PassWork& work, Bytes blocks) {
       if (!first.valid() || (blocks.value == 0 && memory.workspace.value == 0)) return;
-      const Span life{{task(first, work, 0, shards, shard)}, {task(first, work, SIZE_MAX, shards, shard)}};
+      const LifeSpan life{{task(first, work, 0, shards, shard)},
+                          {task(first, work, SIZE_MAX, shards, shard)}};
       alive(device, op, blocks, MemoryCategory::Transfers, life);
       alive(device, op, memory.workspace, MemoryCategory::Activations, life);
     };
@@ -418,41 +316,12 @@ class BufferLives {
     record_copies(w, source);
   }
 
-  // Returns the ends of the passes that read first what the wiring brings.
-  [[nodiscard]] TaskList first_read_until(const Wiring& w, DeviceId d) const {
-    TaskList until;
-    for (const UseRef c : w.destinations) {
-      const std::int32_t k = (*strategy_)[c.op.index()]->shard_of_device[d.index()];
-      if (k < 0 || copied_in_pieces(c, w)) continue;
-      const bool first = w.kind == TaskKind::ForwardTransfer;
-      const bool runs = first || contents_.recomputation().again(c.op);
-      append(until, runs ? forward_end(c.op, k, !first) : backward_end(c.op, k));
-    }
-    return until;
-  }
-
-  [[nodiscard]] bool reads_on(const Wiring& w, DeviceId d) const {
-    return std::ranges::any_of(w.destinations, [&](UseRef c) {
-      return (*strategy_)[c.op.index()]->shard_of_device[d.index()] >= 0;
-    });
-  }
-
-  template <class Counts>
-  [[nodiscard]] TaskList consumers_until(const Wiring& w, DeviceId d, Counts counts) const {
-    TaskList until;
-    for (const UseRef c : w.destinations) {
-      const std::int32_t k = (*strategy_)[c.op.index()]->shard_of_device[d.index()];
-      if (k >= 0 && counts(c)) append(until, read_until(c, k, w));
-    }
-    return until;
-  }
-
   // The copies that products leave for backward, from the start of the first that reads the tensor on a
   // device. Its other readers there share them.
   void record_copies(const Wiring& w, UseRef source) {
     struct Copy {
       Bytes bytes;
-      Span life;
+      LifeSpan life;
     };
     std::map<DeviceId, Copy> wholes, pieces;
     for (const UseRef c : w.destinations) {
@@ -492,16 +361,6 @@ class BufferLives {
                         experts < 0 ? 1 : contents_.loads().of(experts, made)));
   }
 
-  // Returns the tasks that bring data to the device; one of them comes first.
-  [[nodiscard]] TaskList first_arrival(const Wiring& w, DeviceId device) const {
-    TaskList arrivals;
-    for (std::size_t i = 0; i < w.plan->tasks.size(); ++i) {
-      const auto to = receivers(w.plan->tasks[i].kind, w.plan->tasks[i].group);
-      if (std::find(to.begin(), to.end(), device) != to.end()) arrivals.push_back(w.task(i));
-    }
-    return arrivals;
-  }
-
   void backward(const Wiring& w) {
     const OperatorId producer = w.destinations.front().op;
     const auto& shard_of = (*strategy_)[producer.index()]->shard_of_device;
@@ -515,20 +374,6 @@ class BufferLives {
     });
   }
 
-  // visit(the consumers that make it) of each term.
-  template <class Visit>
-  void visit_terms(const Wiring& w, Visit visit) {
-    for (std::size_t s = 0; s < w.sources.size(); ++s) {
-      const auto first = std::find(w.source_terms.begin(), w.source_terms.end(), w.source_terms[s]);
-      if (first != w.source_terms.begin() + static_cast<std::ptrdiff_t>(s)) continue;
-      std::vector<UseRef> consumers;
-      for (std::size_t other = s; other < w.sources.size(); ++other) {
-        if (w.source_terms[other] == w.source_terms[s]) consumers.push_back(w.sources[other]);
-      }
-      visit(consumers);
-    }
-  }
-
   // Gradients of weights live until they are reduced to the parts that devices keep.
   void made_gradients(const Wiring& w) {
     visit_terms(w, [&](const std::vector<UseRef>& consumers) {
@@ -539,7 +384,7 @@ class BufferLives {
   // Copies of what a device keeps anyway are made when they are first read.
   void gathered(const Wiring& w) {
     for (const auto& [d, bytes] : gathered_copies(expanded_, w)) {
-      Span life{first_arrival(w, d), {}};
+      LifeSpan life{first_arrival(w, d), {}};
       for (const UseRef use : w.destinations) {
         const std::int32_t k = (*strategy_)[use.op.index()]->shard_of_device[d.index()];
         if (k < 0) continue;
@@ -548,17 +393,6 @@ class BufferLives {
       }
       alive(d, w.destinations.front().op, bytes, MemoryCategory::GatheredWeights, life);
     }
-  }
-
-  // Returns the tasks that read in these passes; one of them comes first.
-  [[nodiscard]] TaskList first_read(OperatorId op, std::int32_t shard, ReadIn passes) const {
-    const OperatorTasks& tasks = tasks_of(op);
-    if (passes != ReadIn::Backward) return {task_at(tasks.forward, shard)};
-    TaskList reads;
-    for (const TaskId pass : {tasks.recompute, tasks.backward_input, tasks.backward_weight}) {
-      if (pass.valid()) reads.push_back(task_at(pass, shard));
-    }
-    return reads;
   }
 
   // Consumers of one term add into the same buffer: it lives from the first one's start until it was sent, or
@@ -579,39 +413,9 @@ class BufferLives {
     }
   }
 
-  [[nodiscard]] Span gradient_life(const Wiring& w, const std::vector<UseRef>& consumers,
-                                   DeviceId device) const {
-    Span life;
-    for (const UseRef c : consumers) {
-      const BoundOperator& consumer = *(*strategy_)[c.op.index()];
-      const std::int32_t k = consumer.shard_of_device[device.index()];
-      const OperatorTasks& tasks = tasks_of(c.op);
-      const bool apart = w.kind == TaskKind::GradientSync && tasks.backward_weight.valid();
-      const TaskId first = apart ? tasks.backward_weight : tasks.backward_input;
-      const PassWork& work = apart ? consumer.backward_weight : consumer.backward_input;
-      const std::size_t shards = consumer.config.devices.size();
-      life.cover({task(first, work, 0, shards, k)}, {task(first, work, SIZE_MAX, shards, k)});
-    }
-    for (std::size_t i = 0; i < w.plan->tasks.size(); ++i) {
-      const auto from = contributors(w.plan->tasks[i].kind, w.plan->tasks[i].group);
-      if (std::find(from.begin(), from.end(), device) != from.end()) life.ends.push_back(w.task(i));
-    }
-    if (w.destinations.empty()) return life;
-    const OperatorId producer = w.destinations.front().op;
-    const std::int32_t p = (*strategy_)[producer.index()]->shard_of_device[device.index()];
-    const auto& local = w.plan->local;
-    if (p >= 0 && std::binary_search(local.begin(), local.end(), device))
-      append(life.ends, backward_end(producer, p));
-    return life;
-  }
-
   const Moment* moment_;  // where what is live then is asked for, and no changes
   LiveBytes live_;
-  const ExpandedStrategy& expanded_;
-  const PlanContents& contents_;
-  const BoundStrategy* strategy_;  // of the microbatch
   TaskTimes times_;
-  std::int32_t way_ = 0;                             // whose buffers are looked at
   MemoryChanges changes_;                            // per device
   std::vector<std::vector<TaskList>> output_until_;  // per operator: of its outputs, by shard, of the way
   std::vector<std::vector<TaskList>> again_until_;   // the same of the second run, where there is one

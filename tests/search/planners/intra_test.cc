@@ -18,6 +18,7 @@ using testing::AllOf;
 using testing::Ge;
 using testing::HasSubstr;
 using testing::Le;
+using testing::Lt;
 
 struct IntraCase {
   IntraCase(const char* model, Topology t, std::int32_t microbatches = 1)
@@ -104,6 +105,22 @@ TEST(Intra, SumsTellTheMemoryOfAnySplits) {
     EXPECT_THAT(sum / peak, AllOf(Ge(0.85), Le(1.15)));
     EXPECT_THAT(alone / peak, Lt(1));
   });
+}
+
+// Norms kernel by kernel keep 6 bytes an element of their inputs instead of 2 (kept=torch-eager), in the
+// simulation and in the sums.
+TEST(Intra, SumsHaveTheFloat32CopiesOfNorms) {
+  const auto held = [](const std::string& kept) {
+    const std::string model =
+        "llama:batch=16,layers=4,hidden=128,heads=8,kv_heads=8,ffn=64,vocab=256,sequence=64,dtype=bfloat16,"
+        "kept=" +
+        kept;
+    IntraCase c(model.c_str(), with_device_memory(kNetwork, 0));
+    IntraCosts costs(c.problem.graph, c.costs, c.problem.options, {4});
+    costs.plan_all();
+    return costs.least_held().value;
+  };
+  EXPECT_GT(held("torch-eager"), held("torch"));
 }
 
 // Copies of all weights no longer fit, so weights are divided, at a price.

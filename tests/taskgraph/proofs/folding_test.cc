@@ -280,31 +280,30 @@ TEST(Folding, OfDividedStateRunsAsTheWholePlan) {
   }
 }
 
-TEST(Folding, OfGradientsThatAreWidenedHoldsAsMuchAsTheWholePlan) {
-  const OperatorGraph graph = make_zoo_model(std::string(kReplicatedLlama) + ",dtype=bfloat16");
+// Folds plans with several stages and with one, whose copies divide state.
+void expect_copies_fold(const std::string& model, std::initializer_list<const char*> shardings,
+                        DataType gradients, std::string_view runtime) {
+  const OperatorGraph graph = make_zoo_model(std::string(kReplicatedLlama) + model);
   const Topology topology = make_topology("dgx-a100:2");
-  for (const char* sharding : {"none", "zero1", "zero2", "zero3"}) {
+  for (const char* sharding : shardings) {
     for (const ReplicaShape shape : {ReplicaShape{4, 2, 2}, ReplicaShape{2, 1, 8}}) {
       SCOPED_TRACE(sharding);
       ReplicaPlan plan = plan_in_both(graph, shape, "1f1b");
       plan.options.state_sharding = parse_state_sharding(sharding);
-      plan.options.gradient_type = DataType::BFloat16;
-      EXPECT_THAT(folded_to(graph, topology, plan, "deepspeed:step-part=3000,buckets=5000"), Ge(1.9));
+      plan.options.gradient_type = gradients;
+      EXPECT_THAT(folded_to(graph, topology, plan, runtime), Ge(1.9));
     }
   }
 }
 
+TEST(Folding, OfGradientsThatAreWidenedHoldsAsMuchAsTheWholePlan) {
+  expect_copies_fold(",dtype=bfloat16", {"none", "zero1", "zero2", "zero3"}, DataType::BFloat16,
+                     "deepspeed:step-part=3000,buckets=5000");
+}
+
 TEST(Folding, OfAdaptersRunsAsTheWholePlan) {
-  const OperatorGraph graph = make_zoo_model(std::string(kReplicatedLlama) + ",lora=4,base=4bit");
-  const Topology topology = make_topology("dgx-a100:2");
-  for (const char* sharding : {"none", "zero1", "zero3", "zero3,reshard=never"}) {
-    for (const ReplicaShape shape : {ReplicaShape{4, 2, 2}, ReplicaShape{2, 1, 8}}) {
-      SCOPED_TRACE(sharding);
-      ReplicaPlan plan = plan_in_both(graph, shape, "1f1b");
-      plan.options.state_sharding = parse_state_sharding(sharding);
-      EXPECT_THAT(folded_to(graph, topology, plan), Ge(1.9));
-    }
-  }
+  expect_copies_fold(",lora=4,base=4bit", {"none", "zero1", "zero3", "zero3,reshard=never"},
+                     DataType::Float32, {});
 }
 
 TEST(Folding, OfProductsInFloat8RunsAsTheWholePlan) {
