@@ -17,8 +17,8 @@ namespace pipesim {
 /// from published measurements of others, or is estimated. It begins with "datasheet: ".
 ///
 /// Peak rates are the dense ones of the datasheets; a data type that a chip does not multiply natively is
-/// missing. Memory is the datasheet's GB taken as 10⁹ bytes. Chips hold more, mostly GiB, and of the
-/// difference frameworks take their part first.
+/// missing. Memory is the datasheet's GB taken as 10⁹ bytes. Chips hold more, mostly GiB: what the driver
+/// reports (MemoryOverhead::installed), of which frameworks take their part.
 ///
 /// What frameworks take (MemoryOverhead) is known of A100, H100, H800, H200 and B200; plans for other kinds
 /// may use all of the datasheet's memory.

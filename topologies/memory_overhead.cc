@@ -1,6 +1,5 @@
 #include "topologies/memory_overhead.h"
 
-#include <algorithm>
 #include <cmath>
 
 namespace pipesim {
@@ -9,7 +8,7 @@ Bytes MemoryOverhead::usable(Bytes memory, std::int32_t communicators) const {
   if (is_none()) return memory;
   const Bytes left = installed - context - communicators * communicator;
   const double share = static_cast<double>(left.value) / (1 + fragmentation);
-  return std::min(memory, Bytes(static_cast<std::int64_t>(std::floor(share))));
+  return Bytes(static_cast<std::int64_t>(std::floor(share)));
 }
 
 }  // namespace pipesim

@@ -16,12 +16,17 @@ struct MemoryOverhead {
 
   [[nodiscard]] bool is_none() const { return *this == MemoryOverhead(); }
   /// The largest peak that fits on a device that is in so many communicators: (installed − context −
-  /// communicators · communicator) / (1 + fragmentation), rounded down, but at most `memory`, the device's.
-  /// Negative where the overhead takes more than everything.
+  /// communicators · communicator) / (1 + fragmentation), rounded down; `memory`, the device's, where nothing
+  /// is known. Negative where the overhead takes more than everything.
   [[nodiscard]] Bytes usable(Bytes memory, std::int32_t communicators) const;
-  /// What it takes beside communicators and a plan with this peak.
-  [[nodiscard]] Bytes beside(Bytes peak) const {
-    return context + Bytes(static_cast<std::int64_t>(fragmentation * static_cast<double>(peak.value)));
+  /// What a caching allocator holds of the device for tensors that need at most `peak` at once: PyTorch's
+  /// "reserved" beside its "allocated" memory.
+  [[nodiscard]] Bytes reserved(Bytes peak) const {
+    return peak + Bytes(static_cast<std::int64_t>(fragmentation * static_cast<double>(peak.value)));
+  }
+  /// What nvidia-smi shows of the process.
+  [[nodiscard]] Bytes of_process(Bytes peak, std::int32_t communicators) const {
+    return reserved(peak) + context + communicators * communicator;
   }
   bool operator==(const MemoryOverhead&) const = default;
 };

@@ -247,17 +247,18 @@ std::optional<std::string> memory_shortage(const std::vector<DeviceMemory>& peak
   if (lacking == 0) return std::nullopt;
   const DeviceKind& kind = topology.kind(DeviceId(worst));
   const std::int32_t groups = kind.memory_overhead.communicator.value > 0 ? peaks[worst].communicators : 0;
-  const Bytes left = kind.memory_overhead.usable(kind.memory, groups),
+  const Bytes has = kind.memory_overhead.is_none() ? kind.memory : kind.memory_overhead.installed,
+              left = kind.memory_overhead.usable(kind.memory, groups),
               usable = topology.usable_memory(DeviceId(worst), groups);
   std::string text = fmt::format("{} needs {}, has {}", topology.device(DeviceId(worst)).name,
-                                 pretty(peaks[worst].peak), pretty(kind.memory));
-  if (left < kind.memory) {
+                                 pretty(peaks[worst].peak), pretty(has));
+  if (left < has) {
     text += fmt::format(", of which frameworks{} {}",
                         groups == 0 ? "" : fmt::format(" and {}", counted(groups, "communicator")),
                         left.value > 0 ? "leave " + pretty(left) : "leave nothing");
   }
   if (usable < left)
-    text += fmt::format("{} less a margin of {}", left < kind.memory ? "," : "", pretty(left - usable));
+    text += fmt::format("{} less a margin of {}", left < has ? "," : "", pretty(left - usable));
   const std::size_t more = lacking - 1;
   return more == 0 ? text : fmt::format("{} (and {} more device{})", text, more, more == 1 ? "" : "s");
 }

@@ -43,8 +43,8 @@ std::vector<DeviceMemory> peak_memory(const ExpandedStrategy& expanded, const Ta
 
 /// Why the peaks do not fit, for the device with the largest shortage: "gpu3 needs 91.2 GB, has 80 GB (and 2
 /// more devices)". Where the topology has a margin: "gpu3 needs 75.1 GB, has 80 GB less a margin of 8 GB".
-/// Where frameworks leave less: "gpu3 needs 79.5 GB, has 80 GB, of which frameworks and 4 communicators leave
-/// 79.1 GB".
+/// Where frameworks take a part: "gpu3 needs 79.5 GB, has 85.5 GB, of which frameworks and 4 communicators
+/// leave 79.1 GB".
 /// Nothing when all peaks fit.
 std::optional<std::string> memory_shortage(const std::vector<DeviceMemory>& peaks, const Topology& topology);
 

@@ -188,7 +188,7 @@ class Runs(Converted):
     # pytorch/torchtitan, docs/performance.md and benchmarks/ (BSD-3).
     def test_torchtitan(self):
         columns = ("commit|path|section|Quantization|Vanilla TP tokens/sec|Async TP tokens/sec|TP type|Average TPS|NUM_NODES|"
-                   "TPS/GPU|Techniques|Parallelism|Sequence Length|Schedule|Model size|Activation checkpointing|WPS")
+                   "TPS/GPU|Memory(GiB)|Techniques|Parallelism|Sequence Length|Schedule|Model size|Activation checkpointing|WPS")
         both = {"commit": "a", "path": "async.md",
                 "section": "Llama3 8b on 64 H100s with FSDP=8, TP=8, torch.compile, per op SAC, local batch size 12"}
         h100, a100 = {"commit": "a", "path": "llama3_h100.md"}, {"commit": "a", "path": "performance.md"}
@@ -197,7 +197,7 @@ class Runs(Converted):
             {**both, "Quantization": "None (bfloat16)", "TP type": "Vanilla TP", "Average TPS": 4378},
             {**both, "Quantization": "float8 rowwise", "TP type": "Vanilla TP", "Average TPS": 3708.5},
             {"commit": "a", "path": "h200.md", "NUM_NODES": 4, "TPS/GPU": 10938},
-            {**h100, "TPS/GPU": "5,762", "Techniques": "FSDP"},
+            {**h100, "TPS/GPU": "5,762", "Techniques": "FSDP", "Memory(GiB)": 82.5},
             {**h100, "TPS/GPU": "3,890", "Parallelism": "FSDP 8, CP 1", "Sequence Length": 32768},
             {**h100, "TPS/GPU": 548, "Parallelism": "FSDP 1, CP 8", "Sequence Length": 262144},
             {**h100, "TPS/GPU": "5,605", "Techniques": "FSDP"},
@@ -205,17 +205,19 @@ class Runs(Converted):
             {**a100, "Model size": "8B", "Activation checkpointing": "selective layer", "WPS": 2904},
             {**a100, "Model size": "8B", "Activation checkpointing": "selective op", "WPS": 2973})
         rows = self.rows("torchtitan", text)
-        self.assertEqual((rows[0]["recipe"], rows[0]["devices"]), ("tp8,cp1,pp1,dp8,mbs12,sp,fsdp", "grand-teton:8"))
+        self.assertEqual((rows[0]["recipe"], rows[0]["devices"]), ("tp8,cp1,pp1,dp8,mbs12,sp,fsdp,recompute=op", "grand-teton:8"))
         self.assertEqual((rows[1]["compared_with"], rows[1]["runtime"]),
                          (rows[0]["name"], "torch-compile:tensor-overlap=always"))
         self.assertEqual([row["reason"] for row in rows if row["reason"]],
                          ["a repetition of a row before", "float8 with a scale for each row",
                           "sequences longer than those of pipesim's models", "devices that are not told"])
-        self.assertEqual((rows[4]["model"], rows[4]["batch"]), ("llama3-8b:dtype=bfloat16,sequence=8192,products=float8", "64"))
+        self.assertEqual((rows[4]["model"], rows[4]["batch"]), ("llama3-8b:dtype=bfloat16,sequence=8192,products=float8,kept=torch-compile", "64"))
         self.assertAlmostEqual(self.time(rows[5]), 16 * 8192 / (5762 * 8), places=9)
         self.assertEqual(rows[6]["recipe"], "tp1,cp1,pp1,dp8,mbs1,fsdp,recompute=full")
         self.assertEqual(rows[8]["devices"], "grand-teton:16")  # the document's second table of this kind
-        self.assertEqual([row["recomputed_every"] for row in rows[10:]], ["2", ""])
+        self.assertEqual([row["recipe"].split("recompute=")[1] for row in rows[10:]], ["every:2", "op"])
+        self.assertEqual((rows[5]["memory"], rows[5]["memory_figure"]), (f"{165 * 2**29} B", "reserved"))
+        self.assertEqual((rows[6]["memory"], rows[6]["memory_figure"]), ("", ""))
         self.assertEqual(convert("torchtitan", table(columns, {**h100, "TPS/GPU": "fast", "Techniques": "FSDP"})),
                          (1, "", 'table.csv:2: column "TPS/GPU": found "fast", allowed: a number of 0 or more, or nothing\n'))
 

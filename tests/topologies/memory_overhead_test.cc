@@ -25,7 +25,7 @@ TEST(MemoryOverhead, LeavesTheLargestPeakThatFits) {
     std::int64_t most = 0;  // found by trying all; quarters are exact
     const auto communicators = static_cast<std::int32_t>(rng.below(4));
     const Bytes fixed = overhead.context + communicators * overhead.communicator;
-    for (std::int64_t peak = 0; peak <= memory.value; ++peak) {
+    for (std::int64_t peak = 0; peak <= overhead.installed.value; ++peak) {
       const double needed =
           static_cast<double>(peak) * (1 + overhead.fragmentation) + static_cast<double>(fixed.value);
       if (needed <= static_cast<double>(overhead.installed.value)) most = peak;
@@ -37,7 +37,7 @@ TEST(MemoryOverhead, LeavesTheLargestPeakThatFits) {
     } else {
       EXPECT_EQ(usable, Bytes(most));
     }
-    limited += most > 0 && most < memory.value ? 1 : 0;
+    limited += most > 0 && most < overhead.installed.value ? 1 : 0;
   });
   EXPECT_GT(limited, 20);
 }
@@ -51,7 +51,7 @@ TEST(MemoryOverhead, OfOlderKindsIsNone) {
   }
 }
 
-// Where the driver reports much more than the datasheet, frameworks take nothing of the datasheet's memory.
+// Where the driver reports much more than the datasheet, plans may use more than the datasheet's memory.
 TEST(MemoryOverhead, OfNewerKindsIsTakenFromWhatTheDriverReports) {
   const auto left = [](const char* name) {
     const DeviceKind& kind = *find_built_in_device_kind(name);
@@ -61,8 +61,29 @@ TEST(MemoryOverhead, OfNewerKindsIsTakenFromWhatTheDriverReports) {
   EXPECT_EQ(left("A100-80GB"), "79.4 GB");
   EXPECT_EQ(left("H100-SXM5"), "79.1 GB");
   EXPECT_EQ(left("H800"), "79.1 GB");
-  EXPECT_EQ(left("H200"), "141 GB");
-  EXPECT_EQ(left("B200"), "180 GB");
+  EXPECT_EQ(left("H200"), "142 GB");
+  EXPECT_EQ(left("B200"), "183 GB");
+}
+
+// Closed form: 1.2 GB for the context, 721,420,288 bytes for a communicator, 3 % for gaps.
+TEST(MemoryOverhead, CountsWhatAnAllocatorAndAProcessHold) {
+  const MemoryOverhead& overhead = find_built_in_device_kind("H100-SXM5")->memory_overhead;
+  EXPECT_EQ(overhead.reserved(Bytes(10'000'000'000)), Bytes(10'300'000'000));
+  EXPECT_EQ(overhead.of_process(Bytes(10'000'000'000), 2),
+            Bytes(10'300'000'000 + 1'200'000'000 + 2 * 721'420'288));
+  EXPECT_EQ(MemoryOverhead().of_process(Bytes(7), 2), Bytes(7));
+}
+
+// The two ways to ask whether a peak fits agree.
+TEST(MemoryOverhead, ProcessFitsWhereThePeakDoes) {
+  for_each_seed(300, [&](Rng& rng) {
+    const MemoryOverhead overhead{any_bytes(rng, 2000), any_bytes(rng, 300), any_bytes(rng, 300),
+                                  static_cast<double>(rng.below(5)) / 4};
+    if (overhead.is_none()) return;
+    const auto communicators = static_cast<std::int32_t>(rng.below(4));
+    const Bytes peak = any_bytes(rng, 2000), usable = overhead.usable(Bytes(0), communicators);
+    EXPECT_EQ(overhead.of_process(peak, communicators) <= overhead.installed, peak <= usable);
+  });
 }
 
 TEST(MemoryOverhead, IsTakenBeforeTheMargin) {

@@ -28,6 +28,7 @@ class Run:
     time_of: str = ""
     memory: str = ""
     memory_of: str = ""
+    memory_figure: str = ""
     state: str = ""
     status: str = ""
     reason: str = ""
@@ -37,8 +38,6 @@ class Run:
     traits: dict = dataclasses.field(default_factory=dict)
     gradient_type: str = ""
     workspace: str = ""
-    recomputed: list = dataclasses.field(default_factory=list)
-    recomputed_every: int | str = ""
     collective: str = ""
     members: int | str = ""
     size: str = ""
@@ -53,7 +52,6 @@ class Run:
         cells = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         cells["group"] = ";".join(self.group)
         cells["traits"] = ";".join(f"{name}={value}" for name, value in self.traits.items())
-        cells["recomputed"] = ";".join(self.recomputed)
         return {name: str(value) for name, value in cells.items()}
 
 

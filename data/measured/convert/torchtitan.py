@@ -3,18 +3,13 @@
 import dataclasses
 import re
 
-from runs_table import Run, main, part_of, seconds
+from runs_table import Run, main, part_of, seconds, size
 
 LONGEST = 131072  # the models' longest sequence
 # torchtitan's H100s have 96 GB at 500 W (benchmarks/llama3_h100_202412_torchtitan.md).
 NODE = "grand-teton"
 # "Llama3 8b on 64 H100s with FSDP=8, TP=8, torch.compile, per op SAC, local batch size 12"
 SECTION = re.compile(r"Llama3 (\d+)b on (\d+) H100s with FSDP=(\d+), TP=(\d+).*local batch size (\d+)")
-# torchtitan/models/llama3/parallelize_llama.py: every second aten.mm of a layer is computed again, and all but attention
-# (wk, wo, w3 of wq, wk, wv, wo, w1, w3, w2). Products in float8 are not aten.mm, so all of them are computed again.
-SOME = ["attention_norm", "key", "query_rotary", "key_rotary", "output", "attention_add", "ffn_norm", "up", "gated"]
-ALL_PRODUCTS = ["query", "value", "gate"]
-REST_OF_LAYER = ["attention", "down", "ffn_add"]
 
 
 @dataclasses.dataclass
@@ -34,7 +29,9 @@ class Setting:
     compiled: bool = True
     float8: bool = False
     overlapped: bool = False  # asynchronous tensor parallelism
-    again: str = "operators"  # what runs again before backward: operators, "full" or every second layer ("selective layer")
+    again: str = "op"  # what runs again before backward, as recipes say it
+    kept: str = "torch-compile"  # what is kept for backward; the loss was not compiled before 2025
+    memory: float | None = None  # GiB that PyTorch's allocator reserved on the fullest GPU
     reference: str = ""  # the technique that it is compared with
 
     def copies(self):
@@ -42,12 +39,6 @@ class Setting:
 
     def named(self, by):
         return f"{self.model} of {self.sequence} tokens on {self.gpus} GPUs: {by}"
-
-    def recomputed(self):
-        if self.again == "full":
-            return []
-        whole = self.again == "selective layer"
-        return SOME + (ALL_PRODUCTS if self.float8 or whole else []) + (REST_OF_LAYER if whole else [])
 
     def way(self):
         if self.pp > 1:
@@ -63,7 +54,7 @@ class Setting:
         # With pipelines, weights stay gathered from forward to backward.
         if self.copies() * self.cp > 1:
             text += ",fsdp,reshard=never" if self.pp > 1 else ",fsdp"
-        return text + (",recompute=full" if self.again == "full" else "")
+        return text + ",recompute=" + self.again
 
     def run(self):
         run = Run(self.named(self.technique), status="ok")
@@ -75,12 +66,12 @@ class Setting:
             run.compared_with = self.named(self.reference)
         run.traits = {"gpus": self.gpus, "tp": self.tp, "cp": self.cp, "sequence": self.sequence}
         run.model = (f"llama3-{self.model.lower()}:dtype=bfloat16,sequence={self.sequence}" +
-                     (",products=float8" if self.float8 else ""))
+                     (",products=float8" if self.float8 else "") + ",kept=" + self.kept)
         run.devices, run.recipe, run.batch = part_of(self.node, 8, self.gpus), self.recipe(), self.samples
         run.runtime = ("torch-eager" if not self.compiled else
                        "torch-compile:tensor-overlap=always" if self.overlapped else "torch-compile")
-        run.recomputed = self.recomputed()
-        run.recomputed_every = 2 if self.again == "selective layer" else ""
+        if self.memory:
+            run.memory, run.memory_figure = size(self.memory * 2**30), "reserved"
         return run
 
 
@@ -92,6 +83,10 @@ def rate(row, column):
     if row.number(column) == 0:
         row.refuse(f'column "{column}": found "{row.text(column)}", allowed: a number above 0')
     return row.number(column)
+
+
+def memory(row):
+    return row.number("Memory(GiB)") if row.text("Memory(GiB)") else None
 
 
 def asynchronous(row, overlapped, column):
@@ -106,7 +101,7 @@ def asynchronous(row, overlapped, column):
         raise Refused("degrees that do not give the number of GPUs")
     s = Setting("", rate(row, column), f"{model}B", gpus=gpus, tp=tp, microbatch=microbatch, samples=microbatch * shards,
                 float8="float8" in row.text("Quantization"), overlapped=overlapped)
-    s.again = "full" if "full AC" in row.text("section") else "operators"
+    s.again = "full" if "full AC" in row.text("section") else "op"
     kind = "float8" if s.float8 else "bfloat16"
     s.technique = ("async TP, " if overlapped else "TP, ") + kind
     s.reference = "TP, " + kind if overlapped else ""
@@ -119,7 +114,7 @@ def on_h200(row):
         raise Refused("devices that are not told")
     gpus = 8 * row.count("NUM_NODES")
     return Setting("FSDP + torch.compile + Float8", rate(row, "TPS/GPU"), "8B", node="hgx-h200", gpus=gpus, microbatch=2,
-                   samples=2 * gpus, float8=True)
+                   samples=2 * gpus, float8=True, memory=memory(row))
 
 
 def on_a100(row):
@@ -128,7 +123,8 @@ def on_a100(row):
         raise Refused("devices that are not told")
     kept = row.text("Activation checkpointing")
     return Setting("FSDP, " + kept, rate(row, "WPS"), row.text("Model size"), node="dgx-a100", gpus=64, samples=64,
-                   microbatch=1, compiled=False, again=kept if kept in ("full", "selective layer") else "operators")
+                   microbatch=1, compiled=False, kept="torch-eager",
+                   again={"full": "full", "selective layer": "every:2"}.get(kept, "op"))
 
 
 def on_h100(row, seen):
@@ -140,13 +136,14 @@ def on_h100(row, seen):
         seen[key] = seen.get(key, 0) + 1
         return seen[key] > 1
 
-    s = Setting("", rate(row, "TPS/GPU"), float8=True)
+    s = Setting("", rate(row, "TPS/GPU"), float8=True, kept="torch", memory=memory(row))
     if row.text("Techniques"):
         s.technique = row.text("Techniques")
         again = comes_again("Techniques")
         if s.technique.startswith("FSDP"):
             s.model, s.gpus, s.microbatch = "8B", 128 if again else 8, 2
             s.compiled, s.float8 = "torch.compile" in s.technique, "Float8" in s.technique
+            s.kept = "torch" if s.compiled else "torch-eager"
             s.reference = "FSDP" if s.technique != "FSDP" else ""
         elif s.technique.startswith("2D"):
             s.model, s.gpus, s.tp, s.microbatch, s.again = "70B", 256, 8, 16, "full"
@@ -221,5 +218,5 @@ def runs_of(rows):
 
 if __name__ == "__main__":
     main(__doc__, ("commit", "path", "section", "Quantization", "Vanilla TP tokens/sec", "Async TP tokens/sec", "TP type",
-                   "Average TPS", "NUM_NODES", "TPS/GPU", "Techniques", "Parallelism", "Sequence Length", "Schedule",
+                   "Average TPS", "NUM_NODES", "TPS/GPU", "Memory(GiB)", "Techniques", "Parallelism", "Sequence Length", "Schedule",
                    "Model size", "Activation checkpointing", "WPS"), runs_of)

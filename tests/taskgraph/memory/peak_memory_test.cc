@@ -200,10 +200,10 @@ TEST(MemoryShortage, CountsCommunicators) {
   EXPECT_EQ(memory_shortage(peaks, topology), std::nullopt);
   peaks[2].communicators = 4;
   EXPECT_EQ(memory_shortage(peaks, topology),
-            "gpu2 needs 79.5 GB, has 80 GB, of which frameworks and 4 communicators leave 79.1 GB");
+            "gpu2 needs 79.5 GB, has 85.5 GB, of which frameworks and 4 communicators leave 79.1 GB");
   peaks[2].communicators = 150;
   EXPECT_EQ(memory_shortage(peaks, topology),
-            "gpu2 needs 79.5 GB, has 80 GB, of which frameworks and 150 communicators leave nothing");
+            "gpu2 needs 79.5 GB, has 85.5 GB, of which frameworks and 150 communicators leave nothing");
   EXPECT_GT(largest_shortage(peaks, topology), peaks[2].peak);
 }
 

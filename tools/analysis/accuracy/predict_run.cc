@@ -39,21 +39,6 @@ Seconds longest_span(const SimulatedPart& part) {
   return to_seconds(longest);
 }
 
-// What the run recomputes, layer by layer.
-Recompute recompute_of(const ExpressedRun& run, const OperatorGraph& graph) {
-  const std::vector<std::int32_t> layers = layers_of(graph);
-  std::map<std::int32_t, std::int32_t> segments;  // by layer
-  Recompute recompute{Recompute::Kind::Listed, std::vector<std::int32_t>(layers.size(), kNoSegment)};
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    if (layers[i] == kNoLayer || (layers[i] + 1) % run.recomputed_every != 0) continue;
-    const std::string& name = graph.operators()[i].name;
-    if (std::ranges::find(run.recomputed, name.substr(name.find('.') + 1)) == run.recomputed.end()) continue;
-    recompute.segment_of[i] =
-        segments.try_emplace(layers[i], static_cast<std::int32_t>(segments.size())).first->second;
-  }
-  return recompute;
-}
-
 // By device: what is there when a step has ended. Float32 copies of gradients that it made are freed when the
 // next iteration begins.
 std::vector<Bytes> state_after_step(const PlanContents& contents, const Strategy& strategy) {
@@ -67,6 +52,20 @@ std::vector<Bytes> state_after_step(const PlanContents& contents, const Strategy
   return state;
 }
 
+// The peak of a device as the run measured it.
+Bytes peak_of(const ExpressedRun& run, const DeviceMemory& of, const MemoryOverhead& overhead) {
+  const Bytes allocated = of.peak + run.workspace;
+  switch (run.memory_figure) {
+    case MemoryFigure::Allocated:
+      return allocated;
+    case MemoryFigure::Reserved:
+      return overhead.reserved(allocated);
+    case MemoryFigure::Process:
+      return overhead.of_process(allocated, of.communicators);
+  }
+  throw InternalError("a figure of memory that is none of the three");
+}
+
 PredictedRun simulated(const ExpressedRun& run, const Calibration* calibration) {
   const Topology topology = open_topology(run.topology);
   Recipe recipe = parse_recipe(run.recipe);
@@ -78,13 +77,14 @@ PredictedRun simulated(const ExpressedRun& run, const Calibration* calibration) 
   plan.options.gradient_type = run.gradient_type;
   plan.options.microbatches = sized.microbatches;
   apply_recipe(recipe, RecipeModel(graph), topology, plan);
-  if (!run.recomputed.empty()) plan.options.recompute = recompute_of(run, graph);
   const CostModel costs(topology, calibration, with_policies(parse_runtime(run.runtime), recipe));
   Evaluator evaluator(graph, costs, plan.options);
   const Evaluated scored = evaluator.evaluate(plan.strategy, {.peaks = true});
   const DeviceMemory& last = scored.peaks.back();
   const DeviceMemory& fullest = *std::ranges::max_element(scored.peaks, {}, &DeviceMemory::peak);
   const Bytes state = state_after_step(evaluator.contents(), plan.strategy).back();
+  const std::size_t device =
+      static_cast<std::size_t>((run.fullest_peak ? &fullest : &last) - scored.peaks.data());
   Seconds time = to_seconds(scored.cost->time);
   if (run.post_validation) {
     const Evaluated whole = evaluator.evaluate(plan.strategy, {.extent = Extent::All, .part = Labels::Make});
@@ -93,7 +93,7 @@ PredictedRun simulated(const ExpressedRun& run, const Calibration* calibration) 
   return {.time = time,
           .interval = {},
           .undisturbed = {},
-          .peak = (run.fullest_peak ? fullest : last).peak + run.workspace,
+          .peak = peak_of(run, scored.peaks[device], topology.kind(DeviceId(device)).memory_overhead),
           .state = state + run.workspace,
           .fits = scored.cost->feasible(),
           .error = ""};
@@ -150,10 +150,10 @@ PredictedRun with_interval(const ExpressedRun& run, const Calibration* calibrati
 }
 
 std::string key_of(const ExpressedRun& run) {
-  return fmt::format("{} {} {} {} {} {} {} {} {} {} {} {}", run.model, run.topology, run.recipe, run.batch,
+  return fmt::format("{} {} {} {} {} {} {} {} {} {} {}", run.model, run.topology, run.recipe, run.batch,
                      run.runtime, static_cast<int>(run.gradient_type), run.optimizer.str(),
                      run.workspace.value, run.post_validation, run.fullest_peak,
-                     fmt::join(run.recomputed, " "), run.recomputed_every);
+                     static_cast<int>(run.memory_figure));
 }
 
 // Calls `predict` only once for equal runs.

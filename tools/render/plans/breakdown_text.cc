@@ -160,8 +160,12 @@ Bytes of_communicators(const StageMemory& s, const Topology& topology) {
   return s.memory.communicators * topology.kind(s.device).memory_overhead.communicator;
 }
 
-Bytes of_frameworks(const StageMemory& s, const Topology& topology) {
-  return topology.kind(s.device).memory_overhead.beside(s.memory.peak);
+Bytes reserved_of(const StageMemory& s, const Topology& topology) {
+  return topology.kind(s.device).memory_overhead.reserved(s.memory.peak);
+}
+
+Bytes of_process(const StageMemory& s, const Topology& topology) {
+  return topology.kind(s.device).memory_overhead.of_process(s.memory.peak, s.memory.communicators);
 }
 
 void add_row(Table& table, const std::string& name, const std::vector<const StageMemory*>& columns,
@@ -187,14 +191,17 @@ std::string memory_table(const std::vector<StageMemory>& stages, const Topology&
             [&](const StageMemory& s) { return pretty(bytes(s)); });
   }
   add_row(table, "peak", columns, [](const StageMemory& s) { return pretty(s.memory.peak); });
+  const bool beside = std::ranges::any_of(
+      stages, [&](const StageMemory& s) { return !topology.kind(s.device).memory_overhead.is_none(); });
+  if (!beside) return table.str(2);
+  add_row(table, "reserved", columns, [&](const StageMemory& s) { return pretty(reserved_of(s, topology)); });
   if (std::ranges::any_of(stages,
                           [&](const StageMemory& s) { return of_communicators(s, topology).value > 0; }))
     add_row(table, "communicators", columns, [&](const StageMemory& s) {
       return fmt::format("{} ({})", pretty(of_communicators(s, topology)), s.memory.communicators);
     });
-  if (std::ranges::any_of(stages, [&](const StageMemory& s) { return of_frameworks(s, topology).value > 0; }))
-    add_row(table, "frameworks", columns,
-            [&](const StageMemory& s) { return pretty(of_frameworks(s, topology)); });
+  add_row(table, "with context", columns,
+          [&](const StageMemory& s) { return pretty(of_process(s, topology)); });
   return table.str(2);
 }
 
@@ -210,7 +217,8 @@ nlohmann::ordered_json json_of(const std::vector<StageMemory>& stages, const Top
                     {"at_peak_bytes", categories},
                     {"communicators", s.memory.communicators},
                     {"communicators_bytes", of_communicators(s, topology).value},
-                    {"frameworks_bytes", of_frameworks(s, topology).value}});
+                    {"reserved_bytes", reserved_of(s, topology).value},
+                    {"process_bytes", of_process(s, topology).value}});
   }
   return list;
 }

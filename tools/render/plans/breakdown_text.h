@@ -28,13 +28,15 @@ std::string because(const IterationParts& before, const IterationParts& after);
 /// A JSON object with a member for each part.
 nlohmann::ordered_json json_of(const IterationParts& parts);
 
-/// A table with a row for each category that any of them holds, one for communicators and their number, one
-/// for what else frameworks take (MemoryOverhead), and a column for each; of more than eight only the first,
-/// the fullest and the last.
+/// A table with a row for each category that any of them holds; of kinds of which it is known
+/// (MemoryOverhead) also what an allocator reserves, what communicators take, with their number, and the sum
+/// of both and the context; and a column for each stage. Of more than eight only the first, the fullest and
+/// the last have one.
 std::string memory_table(const std::vector<StageMemory>& stages, const Topology& topology);
 
 /// An array of objects with stages, device, peak_bytes, communicators (their number), communicators_bytes,
-/// frameworks_bytes (what else they take), and at_peak_bytes, which has a member for each category.
+/// reserved_bytes (what an allocator holds for the peak), process_bytes (that, communicators and the context),
+/// and at_peak_bytes, which has a member for each category.
 nlohmann::ordered_json json_of(const std::vector<StageMemory>& stages, const Topology& topology);
 
 }  // namespace pipesim

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,18 +37,28 @@ std::string range_text(std::vector<Nanoseconds> times) {
                          : fmt::format("{} to {}", pretty(to_seconds(*least)), pretty(to_seconds(*most)));
 }
 
-std::string memory_text(const PlanReport& report, const Topology& topology) {
-  std::size_t fullest = 0;
+// The device of this kind, or of all kinds, whose memory is used to the largest share of what plans may use.
+std::optional<std::size_t> fullest_device(const PlanReport& report, const Topology& topology,
+                                          const DeviceKind* kind) {
   const auto fill = [&](std::size_t d) {
     const Bytes usable = topology.usable_memory(DeviceId(d), report.memory[d].communicators);
     return usable.value > 0 ? report.memory[d].peak / usable : INFINITY;
   };
-  for (std::size_t d = 1; d < report.memory.size(); ++d) {
-    if (fill(d) > fill(fullest)) fullest = d;
+  std::optional<std::size_t> fullest;
+  for (std::size_t d = 0; d < report.memory.size(); ++d) {
+    if (kind != nullptr && &topology.kind(DeviceId(d)) != kind) continue;
+    if (!fullest || fill(d) > fill(*fullest)) fullest = d;
   }
+  return fullest;
+}
+
+std::string memory_text(const PlanReport& report, const Topology& topology) {
+  const std::size_t fullest = fullest_device(report, topology, nullptr).value_or(0);
   const DeviceMemory& m = report.memory[fullest];
+  const DeviceKind& kind = topology.kind(DeviceId(fullest));
   std::string text =
-      fmt::format("{} of {} on {}", pretty(m.peak), pretty(topology.kind(DeviceId(fullest)).memory),
+      fmt::format("{}{} on {}", pretty(m.peak),
+                  kind.memory_overhead.is_none() ? " of " + pretty(kind.memory) : std::string(" allocated"),
                   topology.device(DeviceId(fullest)).name);
   std::string parts;
   for (std::size_t c = 0; c < kMemoryCategories; ++c) {
@@ -70,55 +81,49 @@ std::vector<std::string> tasks_row(const PlanReport& report, const Topology& top
   return {"simulated", fmt::format("{} tasks: {}, from which all others follow", report.num_tasks, part)};
 }
 
-// The least and most communicators of the devices of a kind; without figures of memory 0.
-std::pair<std::int32_t, std::int32_t> communicators_of(const PlanReport& report, const Topology& topology,
-                                                       const DeviceKind& kind) {
-  std::pair<std::int32_t, std::int32_t> range{INT32_MAX, 0};
-  for (std::size_t d = 0; d < report.memory.size(); ++d) {
-    if (&topology.kind(DeviceId(d)) != &kind) continue;
-    range.first = std::min(range.first, report.memory[d].communicators);
-    range.second = std::max(range.second, report.memory[d].communicators);
-  }
-  return {std::min(range.first, range.second), range.second};
-}
-
-// By the name of each kind that has one.
+// By the name of each kind that has one: of its fullest device.
 Json overheads_json(const PlanReport& report, const Topology& topology) {
   Json json = Json::object();
   for (const DeviceKind& kind : topology.parts().kinds) {
     const MemoryOverhead& overhead = kind.memory_overhead;
     if (overhead.is_none()) continue;
-    const std::int32_t most = communicators_of(report, topology, kind).second;
+    const std::optional<std::size_t> fullest = fullest_device(report, topology, &kind);
+    const DeviceMemory of = fullest ? report.memory[*fullest] : DeviceMemory{};
     json[kind.name] = {{"installed_bytes", overhead.installed.value},
                        {"context_bytes", overhead.context.value},
                        {"communicator_bytes", overhead.communicator.value},
-                       {"communicators", most},
+                       {"communicators", of.communicators},
                        {"fragmentation", overhead.fragmentation},
-                       {"usable_bytes", overhead.usable(kind.memory, most).value}};
+                       {"usable_bytes", overhead.usable(kind.memory, of.communicators).value}};
+    if (!fullest) continue;
+    json[kind.name]["device"] = topology.device(DeviceId(*fullest)).name;
+    json[kind.name]["allocated_bytes"] = of.peak.value;
+    json[kind.name]["reserved_bytes"] = overhead.reserved(of.peak).value;
+    json[kind.name]["process_bytes"] = overhead.of_process(of.peak, of.communicators).value;
   }
   return json;
 }
 
-std::string communicators_text(const MemoryOverhead& overhead, std::int32_t least, std::int32_t most) {
-  if (most == 0 || overhead.communicator.value == 0) return "nothing for communicators";
-  const std::string number = least == most ? fmt::format("{}", most) : fmt::format("{} to {}", least, most);
-  return most == 1 && least == 1
+std::string communicators_text(const MemoryOverhead& overhead, std::int32_t communicators) {
+  if (communicators == 0 || overhead.communicator.value == 0) return "no communicators";
+  return communicators == 1
              ? fmt::format("{} for a communicator", pretty(overhead.communicator))
-             : fmt::format("{} for each of {} communicators", pretty(overhead.communicator), number);
+             : fmt::format("{} for each of {} communicators", pretty(overhead.communicator), communicators);
 }
 
-// One row for each kind that has one.
+// One row for each kind that has one: the figure that must fit into the device's memory.
 void add_overheads(const PlanReport& report, const Topology& topology, Table& table) {
   for (const DeviceKind& kind : topology.parts().kinds) {
     const MemoryOverhead& overhead = kind.memory_overhead;
-    if (overhead.is_none()) continue;
-    const auto [least, most] = communicators_of(report, topology, kind);
-    const Bytes usable = std::max(Bytes(0), overhead.usable(kind.memory, most));
-    table.add({"frameworks", fmt::format("take {} for context, {}, {} of a plan's peak by fragmentation: "
-                                         "{} of {} on {} are for plans",
-                                         pretty(overhead.context), communicators_text(overhead, least, most),
-                                         percent(overhead.fragmentation), pretty(usable),
-                                         pretty(overhead.installed), kind.name)});
+    const std::optional<std::size_t> fullest = fullest_device(report, topology, &kind);
+    if (overhead.is_none() || !fullest) continue;
+    const DeviceMemory& of = report.memory[*fullest];
+    table.add(
+        {"reserved", fmt::format("{}, {} more by gaps; with {} for context and {} {} of {} on {}",
+                                 pretty(overhead.reserved(of.peak)), percent(overhead.fragmentation),
+                                 pretty(overhead.context), communicators_text(overhead, of.communicators),
+                                 pretty(overhead.of_process(of.peak, of.communicators)),
+                                 pretty(overhead.installed), kind.name)});
   }
 }
 

@@ -13,6 +13,10 @@
 
 namespace pipesim {
 
+/// What a measured peak counts: tensors; or what PyTorch's allocator holds of the device for them
+/// (max_memory_reserved); or all that the process takes, as nvidia-smi shows it. See MemoryOverhead.
+enum class MemoryFigure : std::uint8_t { Allocated, Reserved, Process };
+
 /// A measured run as pipesim expresses it.
 struct ExpressedRun {
   std::string model;     ///< text of open_model()
@@ -23,15 +27,12 @@ struct ExpressedRun {
   Optimizer optimizer = Optimizer::Adam;
   std::string runtime = "megatron";  ///< text of parse_runtime()
   Bytes workspace = {};              ///< what libraries allocate beside the model, for the whole run
-  /// Operators of every n-th layer that run again before backward, in one segment, beside the recipe's
-  /// recomputation. Their names are those within the layer ("key").
-  std::vector<std::string> recomputed = {};
-  std::int64_t recomputed_every = 1;
   /// A device begins the next iteration as soon as it has ended this one, without waiting for the others:
   /// what is checked over all stages is checked behind the update (arXiv:2401.10241, section 4). The time is
   /// then the longest that a device takes from its first task to its last.
   bool post_validation = false;
   bool fullest_peak = false;  ///< the measured peak is that of the fullest device, not of the last one
+  MemoryFigure memory_figure = MemoryFigure::Allocated;  ///< what the measured peak counts
   bool operator==(const ExpressedRun&) const = default;
 };
 

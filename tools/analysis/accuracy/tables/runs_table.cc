@@ -100,6 +100,14 @@ class RunsRow {
     return false;
   }
 
+  [[nodiscard]] MemoryFigure memory_figure() const {
+    const std::string text = cell("memory_figure");
+    if (text.empty() || text == "allocated") return MemoryFigure::Allocated;
+    if (text == "reserved") return MemoryFigure::Reserved;
+    if (text == "process") return MemoryFigure::Process;
+    refuse("memory_figure", "allocated, reserved, process, or nothing");
+  }
+
   // Reads a cell that is not empty; says which column holds what the parser refuses.
   template <class Value>
   [[nodiscard]] Value parsed(const std::string& column, Value (*parse)(std::string_view)) const {
@@ -184,11 +192,9 @@ class RunsRow {
     read("optimizer", expressed.optimizer, parse_optimizer);
     read("workspace", expressed.workspace, parse_bytes);
     if (!cell("runtime").empty()) expressed.runtime = parsed("runtime", parse_runtime).name;
-    expressed.recomputed = parts_of(cell("recomputed"));
-    if (!cell("recomputed_every").empty())
-      expressed.recomputed_every = table_.positive(row_, "recomputed_every");
     expressed.post_validation = is("time_of", "device", "iteration");
     expressed.fullest_peak = !is("memory_of", "last", "fullest");
+    expressed.memory_figure = memory_figure();
     run.run = std::move(expressed);
   }
 
@@ -220,6 +226,9 @@ const std::vector<RunsColumn>& runs_columns() {
        "time from a device's first task to its last"},
       {"memory", kOfRun, "the peak, \"59 GB\""},
       {"memory_of", kOfRun, "the device that has this peak: fullest, or last; left out, fullest"},
+      {"memory_figure", kOfRun,
+       "what the peak counts: allocated, tensors alone; reserved, what the allocator holds; or process, as "
+       "nvidia-smi shows it; left out, allocated"},
       {"state", kOfRun, "memory of the last device at an iteration's end: weights, gradients, optimizer"},
       {"status", kOfRun,
        "ok, or oom where memory was short; all else is a run that failed for another reason; left out, ok"},
@@ -232,9 +241,6 @@ const std::vector<RunsColumn>& runs_columns() {
       {"gradient_type", kOfRun, "as --gradient-type takes it; left out, float32"},
       {"optimizer", kOfRun, "as --optimizer takes it; left out, adam"},
       {"workspace", kOfRun, "memory that libraries hold beside the model"},
-      {"recomputed", kOfRun,
-       "operators within a layer that run again before backward, divided by semicolons, beside the recipe's"},
-      {"recomputed_every", kOfRun, "2: in every second layer; left out, 1"},
       {"collective", kOfCollective, "as --kind of the command collective takes it"},
       {"members", kOfCollective, "how many of the devices take part, the first ones"},
       {"size", kOfCollective, "of the buffer, \"4 MiB\""},

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <functional>
 #include <map>
 
@@ -72,12 +73,12 @@ Cells cells_of(const MeasuredRun& run) {
                   {"status", *run.fitted ? "ok" : "oom"},
                   {"memory", to_text(run.measured_peak)},
                   {"memory_of", e->fullest_peak ? "fullest" : "last"},
+                  {"memory_figure", std::array{"allocated", "reserved",
+                                               "process"}[static_cast<std::size_t>(e->memory_figure)]},
                   {"time_of", e->post_validation ? "device" : "iteration"},
                   {"state", to_text(run.measured_state)},
                   {"gradient_type", std::string(name_of(e->gradient_type))},
-                  {"workspace", to_text(e->workspace)},
-                  {"recomputed", joined(e->recomputed)},
-                  {"recomputed_every", std::to_string(e->recomputed_every)}});
+                  {"workspace", to_text(e->workspace)}});
   }
   return cells;
 }
@@ -116,18 +117,16 @@ MeasuredRun random_run(Rng& rng, std::size_t number) {
   run.measured_state = Bytes(1 + below(std::int64_t{1} << 40));
   run.fitted = flip();
   run.workload = flip() ? "" : "7B on 8 GPUs";
-  run.run = ExpressedRun{
-      .model = "gpt2:layers=12,hidden=768",
-      .topology = fmt::format("dgx-a100:{}", 1 + below(8)),
-      .recipe = "tp2,pp2,mbs1",
-      .batch = 1 + below(1000),
-      .gradient_type = flip() ? DataType::Float16 : DataType::Float32,
-      .runtime = flip() ? "nanotron" : "torch-eager",
-      .workspace = Bytes(below(1 << 30)),
-      .recomputed = flip() ? std::vector<std::string>{"key", "value"} : std::vector<std::string>{},
-      .recomputed_every = 1 + below(3),
-      .post_validation = flip(),
-      .fullest_peak = flip()};
+  run.run = ExpressedRun{.model = "gpt2:layers=12,hidden=768",
+                         .topology = fmt::format("dgx-a100:{}", 1 + below(8)),
+                         .recipe = "tp2,pp2,mbs1",
+                         .batch = 1 + below(1000),
+                         .gradient_type = flip() ? DataType::Float16 : DataType::Float32,
+                         .runtime = flip() ? "nanotron" : "torch-eager",
+                         .workspace = Bytes(below(1 << 30)),
+                         .post_validation = flip(),
+                         .fullest_peak = flip(),
+                         .memory_figure = static_cast<MemoryFigure>(below(3))};
   return run;
 }
 
@@ -183,14 +182,14 @@ TEST(RunsTable, RefusesWhatItCannotRead) {
   const std::string start = "runs.csv:2: column ";
   EXPECT_EQ(with("memory_of", "first"),
             start + "\"memory_of\": found \"first\", allowed: last, fullest, or nothing");
+  EXPECT_EQ(with("memory_figure", "active"),
+            start + "\"memory_figure\": found \"active\", allowed: allocated, reserved, process, or nothing");
   EXPECT_EQ(with("time_of", "run"),
             start + "\"time_of\": found \"run\", allowed: device, iteration, or nothing");
   EXPECT_EQ(with("time", "0 s"), start + "\"time\": found \"0 s\", allowed: more than 0, or nothing");
   EXPECT_EQ(with("traits", "tp"), start +
                                       "\"traits\": found \"tp\", allowed: names with numbers, such as "
                                       "\"tp=8;sequence=4096\", or nothing");
-  EXPECT_EQ(with("recomputed_every", "0"),
-            start + "\"recomputed_every\": found \"0\", allowed: a whole number of 1 or more");
   EXPECT_EQ(with("compared_with", "b"), start + "\"compared_with\": found \"b\", allowed: the name of a row");
   EXPECT_EQ(with("size", "1 MB"), start + "\"size\": found \"1 MB\", allowed: nothing in the row of a run");
   EXPECT_EQ(with("product_alone", "1 ms"),
