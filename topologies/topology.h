@@ -64,6 +64,9 @@ struct DeviceKind {
       true;  ///< false: transfers to and from the device also occupy its compute lane, until they end
   bool shape_losses = true;  ///< false: products reach the rate of large ones whatever their shape
   std::string source;        ///< where the figures come from
+  /// Whether frameworks have fused attention there. Their kernels need GPUs from Ampere on, which are those
+  /// that multiply bfloat16 (FlashAttention-2's README; cuDNN's support matrix).
+  [[nodiscard]] bool fuses_attention() const { return fused_attention || peak.contains(DataType::BFloat16); }
   bool operator==(const DeviceKind&) const = default;
 };
 

@@ -33,9 +33,7 @@ std::string plan_model_kept_by(const Framework& framework, std::string model) {
   const std::size_t at = model.find(key);
   if (at == std::string::npos) return model;
   const std::size_t from = at + key.size(), end = std::min(model.find(',', from), model.size());
-  const std::string value = model.substr(from, end - from);
-  if (std::ranges::find(frameworks(), value, &Framework::kept) != frameworks().end())
-    model.replace(from, end - from, framework.kept);
+  if (model.substr(from, end - from) != "once") model.replace(from, end - from, framework.kept);
   return model;
 }
 

@@ -38,6 +38,68 @@ RecipeSpace space_of(const OpenRun& open, const RecipeModel& model) {
   return {model, open.topology, open.samples, open.filter};
 }
 
+// FlashAttention-2 and cuDNN's attention need GPUs from Ampere on, which have bfloat16.
+TEST(Frameworks, WriteScoresWhereGpusHaveNoFusedAttention) {
+  const Framework& megatron = framework_named("megatron");
+  const auto as_run = [&](const std::string& model, const std::string& topology) {
+    return model_run_by(megatron, model, make_topology(topology).parts().kinds);
+  };
+  for (const char* newer : {"dgx-a100", "dgx-h100", "hgx-h200:2"}) {
+    EXPECT_EQ(as_run("gpt", newer).text, "gpt:kept=megatron") << newer;
+    EXPECT_EQ(as_run("gpt", newer).note, "") << newer;
+  }
+  const ModelAsRun old = as_run("gpt:layers=4", "dgx2");
+  EXPECT_EQ(old.text, "gpt:layers=4,kept=megatron,attention=scores");
+  EXPECT_EQ(old.note,
+            "attention=scores: on V100-SXM2-32GB Megatron-LM has no fused attention and writes scores");
+  EXPECT_EQ(as_run("gpt:attention=fused", "dgx2").text, "gpt:attention=fused,kept=megatron");
+  EXPECT_EQ(as_run("gpt:attention=fused", "dgx2").note, "");
+  EXPECT_EQ(as_run("alexnet", "dgx2").text, "alexnet");
+  EXPECT_EQ(model_run_by(megatron, "gpt", {}).text, "gpt:kept=megatron");
+  DeviceKind unknown;  // a kind of a user's file that names no rate of bfloat16
+  unknown.name = "mine";
+  unknown.peak = {{DataType::Float16, FlopsPerSecond(1e14)}};
+  EXPECT_THAT(model_run_by(megatron, "gpt", std::span(&unknown, 1)).note, HasSubstr("on mine Megatron-LM"));
+  unknown.peak[DataType::BFloat16] = FlopsPerSecond(1e14);
+  EXPECT_EQ(model_run_by(megatron, "gpt", std::span(&unknown, 1)).note, "");
+}
+
+// A script of Megatron-LM's on a V100 that asks for no fused attention: its scores do not fit (issue 525
+// there), where fused attention would.
+TEST(Frameworks, TellThatScoresAreWritten) {
+  const TemporaryFolder folder;
+  const std::string run = folder.path("run.args");
+  write_file(
+      run,
+      "--num-layers 36 --hidden-size 1280 --num-attention-heads 20 --seq-length 1024 "
+      "--max-position-embeddings 1024 --micro-batch-size 4 --global-batch-size 16 --vocab-size 50304 --fp16 "
+      "--swiglu --use-distributed-optimizer\n");
+  const Outcome imported = pipesim_run({"import", "plan", run, "--topology",
+                                        "dgx-a100:gpus=1+device=V100-SXM2-32GB", "--seconds", "0", "--json"});
+  EXPECT_EQ(imported.status, 1) << imported;
+  EXPECT_THAT(imported.err, HasSubstr("attention=scores: on V100-SXM2-32GB"));
+  const auto json = nlohmann::json::parse(imported.out);
+  EXPECT_THAT(json["left_out"].dump(), HasSubstr("attention=scores: on V100-SXM2-32GB"));
+  std::vector<std::string> words{"simulate",   "--model", "gpt:layers=2,dtype=float16",
+                                 "--topology", "dgx2",    "--recipe",
+                                 "dp16,mbs1",  "--batch", "16",
+                                 "--json",     "--for",   "megatron"};
+  const Outcome simulated = pipesim_run(words);
+  EXPECT_THAT(simulated.err, HasSubstr("pipesim: attention=scores: on V100"));
+  EXPECT_THAT(nlohmann::json::parse(simulated.out)["model_note"].get<std::string>(),
+              HasSubstr("writes scores"));
+  words.back() = "pipesim";
+  EXPECT_FALSE(nlohmann::json::parse(pipesim_run(words).out).contains("model_note"));
+  words[0] = "search";
+  words.back() = "megatron";
+  words.erase(words.begin() + 5, words.begin() + 7);
+  words.insert(words.end(), {"--seconds", "10"});
+  const Outcome searched = pipesim_run(words);
+  EXPECT_THAT(searched.err, HasSubstr("pipesim: attention=scores: on V100"));
+  EXPECT_THAT(nlohmann::json::parse(searched.out)["model_note"].get<std::string>(),
+              HasSubstr("writes scores"));
+}
+
 SLOW_TEST(Frameworks, RanksAsSimulatingAllOfTheirRecipes) {
   const Topology topology = make_topology("dgx-h100:gpus=4");
   for (const Framework& framework : frameworks()) {

@@ -76,7 +76,9 @@ ImportedRun imported_run_of(const Arguments& a) {
   const std::string& file = a.operands()[1];
   FrameworkRun run = read_framework_run(file, devices, devices / hosts);
   const Framework& framework = framework_named(run.framework);
-  run.model = model_kept_by(framework, run.model);
+  ModelAsRun model = model_run_by(framework, run.model, topology.parts().kinds);
+  run.model = std::move(model.text);
+  if (!model.note.empty()) run.left_out.push_back(std::move(model.note));
   if (run.launched && *run.launched != devices)
     run.left_out.push_back(
         fmt::format("--nproc-per-node: {} devices are launched, taken are the {} of topology \"{}\"",

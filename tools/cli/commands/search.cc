@@ -259,6 +259,7 @@ int plan_alone(const Arguments& a, Streams& streams) {
   std::optional<SearchWatch> watch;
   if (algorithm_of(a).reports_progress) watch.emplace(streams);
   const SearchRun run = search_run_of(a);
+  if (!run.model_note.empty()) streams.err << fmt::format("pipesim: {}\n", run.model_note);
   std::optional<Arguments> recipes;
   if (time.limited() && !run.by_recipes && !run.of_splits && has_recipes(run.graph))
     recipes = asked_of_recipes(a);

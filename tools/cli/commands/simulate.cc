@@ -48,6 +48,7 @@ struct SimulateRun {
   bool json, memory;
   FlopsCounting counting;
   const Framework* framework;  // nullptr: none was asked for
+  std::string model_note;      // model_note_of()
 };
 
 SimulateRun simulate_run_of(const Arguments& a, std::ostream& err) {
@@ -64,7 +65,8 @@ SimulateRun simulate_run_of(const Arguments& a, std::ostream& err) {
           a.given("json"),
           a.given("memory"),
           flops_counting_of(framework_of(a)),
-          framework_of(a)};
+          framework_of(a),
+          model_note_of(a)};
 }
 
 std::vector<std::string> hints_of(const SimulateRun& run, Evaluator& evaluator) {
@@ -78,6 +80,7 @@ std::vector<std::string> hints_of(const SimulateRun& run, Evaluator& evaluator) 
 int run_simulate(const Arguments& arguments, Streams& streams) {
   const SimulateRun run = simulate_run_of(arguments, streams.err);
   const Subject& s = run.subject;
+  if (!run.model_note.empty()) streams.err << fmt::format("pipesim: {}\n", run.model_note);
   const CostModel costs(s.topology, pointer_to(s.calibration), s.plan.runtime);
   Evaluator evaluator(s.graph, costs, s.plan.options);
   const BoundStrategy strategy = evaluator.contents().bind(s.plan.strategy);
@@ -129,6 +132,7 @@ int run_simulate(const Arguments& arguments, Streams& streams) {
     json["seed"] = s.plan.seed;
     json["found_by"] = s.plan.found_by;
     if (!s.profile_note.empty()) json["profile_note"] = s.profile_note;
+    if (!run.model_note.empty()) json["model_note"] = run.model_note;
     if (!s.others.empty()) json["made_for"] = json_of(s.others);
     if (run.tokens) json.update(training_json(report, s.topology, *run.tokens));
     if (pipeline) json["pipeline"] = json_of(*pipeline);

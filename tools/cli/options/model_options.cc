@@ -38,6 +38,14 @@ void require_one_batch(const Arguments& a, const std::string& model) {
   }
 }
 
+ModelAsRun model_as_run(const Arguments& a) {
+  const std::string model = model_of_config(with_settings(required_text(a, "model"), a.texts("set")));
+  const Framework* framework = framework_of(a);
+  if (framework == nullptr) return {model, ""};
+  if (!a.has("topology")) return model_run_by(*framework, model, {});
+  return model_run_by(*framework, model, topology_of(a).parts().kinds);
+}
+
 }  // namespace
 
 std::vector<Option> model_and_topology_options() {
@@ -69,11 +77,9 @@ Option set_option() {
           "--set layers=12 means the same as NAME:layers=12. --set b=32 sets a size that FILE.json names."};
 }
 
-std::string model_text_of(const Arguments& a) {
-  const std::string model = model_of_config(with_settings(required_text(a, "model"), a.texts("set")));
-  const Framework* framework = framework_of(a);
-  return framework == nullptr ? model : model_kept_by(*framework, model);
-}
+std::string model_text_of(const Arguments& a) { return model_as_run(a).text; }
+
+std::string model_note_of(const Arguments& a) { return a.has("model") ? model_as_run(a).note : ""; }
 
 Option memory_margin_option() {
   return {.name = "memory-margin",

@@ -19,8 +19,11 @@ std::vector<Option> model_and_topology_options();
 Option topology_option();
 /// --set, which goes with a model.
 Option set_option();
-/// The model of --model, with the sizes of --set. UsageError when --model was not given.
+/// The model of --model, with the sizes of --set, as the framework of --for runs it on --topology. UsageError
+/// when --model was not given.
 std::string model_text_of(const Arguments& arguments);
+/// A sentence about what users of the framework may not expect of that model; "": none.
+std::string model_note_of(const Arguments& arguments);
 /// --memory-margin, which goes with --topology.
 Option memory_margin_option();
 /// Opens a topology by its text, with --memory-margin. UsageError when the margin can't be read; InputError

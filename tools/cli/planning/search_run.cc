@@ -104,6 +104,7 @@ SearchRun search_run_of(const Arguments& a) {
   run.by_recipes = ranks_recipes_of(algorithm, run.graph);
   run.runtime_is_asked = a.given("runtime");
   run.base_runtime = run.runtime;
+  run.model_note = model_note_of(a);
   if (run.by_recipes) choose_recipes(a, run);
   run.settings.chains.recipe = std::move(recipe);
   return run;

@@ -21,6 +21,7 @@ struct SearchRun : Problem {
   bool by_recipes = false;               ///< recipes are ranked
   bool runtime_is_asked = false;         ///< by --runtime
   Runtime base_runtime = {};             ///< the runtime before recipes say what overlaps
+  std::string model_note = {};           ///< model_note_of()
   std::string stands_in_because = {};    ///< a sentence where recipes stand in for another algorithm
 
   /// Whether the algorithm reads the setting of this name.

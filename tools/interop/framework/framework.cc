@@ -114,13 +114,25 @@ RecipeRules rules_of(const Framework& framework, const FrameworkPlan& plan) {
   return rules;
 }
 
-std::string model_kept_by(const Framework& framework, const std::string& model) {
+ModelAsRun model_run_by(const Framework& framework, const std::string& model,
+                        std::span<const DeviceKind> devices) {
   const std::string zoo = model_of_config(model);
   const auto named = std::ranges::find(zoo_models(), zoo.substr(0, zoo.find(':')), &ZooModel::name);
-  if (named == zoo_models().end() || zoo.find("kept=") != std::string::npos) return model;
-  const auto option = std::ranges::find(named->options, "kept", &ZooOption::key);
-  return option == named->options.end() ? model
-                                        : with_settings(model, {fmt::format("kept={}", framework.kept)});
+  if (named == zoo_models().end()) return {model, ""};
+  const auto is_open = [&](const std::string& key) {
+    return zoo.find(key + "=") == std::string::npos &&
+           std::ranges::find(named->options, key, &ZooOption::key) != named->options.end();
+  };
+  std::vector<std::string> settings;
+  std::string note;
+  if (is_open("kept")) settings.push_back(fmt::format("kept={}", framework.kept));
+  const auto without = std::ranges::find_if_not(devices, &DeviceKind::fuses_attention);
+  if (without != devices.end() && is_open("attention")) {
+    settings.emplace_back("attention=scores");
+    note = fmt::format("attention=scores: on {} {} has no fused attention and writes scores", without->name,
+                       framework.title);
+  }
+  return {settings.empty() ? model : with_settings(model, settings), std::move(note)};
 }
 
 std::optional<FrameworkPlan> nearest_expressible(const Framework& framework, const FrameworkPlan& plan,

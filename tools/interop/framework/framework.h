@@ -3,6 +3,7 @@
 #include <functional>
 #include <initializer_list>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "costmodel/training_work.h"
 #include "search/recipe_planner/space/recipe_rules.h"
 #include "tools/interop/framework/framework_plan.h"
+#include "topologies/topology.h"
 
 namespace pipesim {
 
@@ -115,9 +117,15 @@ FlopsCounting flops_counting_of(const Framework* framework);
 /// switch on.
 RecipeRules rules_of(const Framework& framework, const FrameworkPlan& plan);
 
-/// Returns the model's text with the option `kept` set to what the framework keeps, where the model has this
-/// option and the text does not set it.
-std::string model_kept_by(const Framework& framework, const std::string& model);
+/// A model's text as a framework runs it, and a sentence about what users may not expect of it; "": none.
+struct ModelAsRun {
+  std::string text, note;
+};
+/// Sets the option `kept` to what the framework keeps, and `attention` to scores where one of these kinds of
+/// devices has no fused attention (DeviceKind::fuses_attention), if the model has these options and the text
+/// does not set them.
+ModelAsRun model_run_by(const Framework& framework, const std::string& model,
+                        std::span<const DeviceKind> devices);
 
 /// Returns the nearest plan that the framework can express: refusals are amended one after the other, until
 /// there is none and the recipe is legal for the model. Nothing when there is no such plan.

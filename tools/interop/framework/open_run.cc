@@ -94,7 +94,7 @@ RecipeFilter recipe_filter_of(const Framework* framework, const std::optional<Fr
 
 OpenRun run_of_framework(const Framework& framework, const FrameworkVersion& version, OpenRun run,
                          std::vector<RecipeCondition> conditions) {
-  run.model = model_kept_by(framework, run.model);
+  run.model = model_run_by(framework, run.model, run.topology.parts().kinds).text;
   if (!run.runtime_is_asked) run.runtime = runtime_for_recipes(run.topology, framework.runtime);
   const FrameworkPlan question =
       framework_question(framework, version, run.model, run.samples, run.options, run.topology);
