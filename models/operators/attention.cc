@@ -84,6 +84,17 @@ void build_scores(OperatorDraft& draft, const AddedToScores& what) {
   if (q[1] == v[1] && !what.input) draft.op.rotation = {s, t};
   if (draft.added_flag("keep_copy"))
     draft.op.saved_extra_bytes.push_back({draft.element_bytes(), {b, s, g, r, e}});
+  if (draft.added_flag("keep_repeated")) {  // a copy for each query head in place of one for all of them
+    const double bytes = draft.element_bytes();
+    draft.op.saved_extra_bytes.insert(draft.op.saved_extra_bytes.end(), {{bytes * d, {b, t, g, r}},
+                                                                         {-bytes * d, {b, t, g}},
+                                                                         {bytes, {b, t, g, r, e}},
+                                                                         {-bytes, {b, t, g, e}}});
+  }
+  if (draft.added_flag("keep_projected")) {
+    draft.op.saved_extra_bytes.push_back({draft.element_bytes() * d, {b, s, g, r}});
+    draft.op.saved_extra_bytes.push_back({draft.element_bytes() * d, {b, t, g}});
+  }
   read_zigzag(draft, q[1]);
   read_documents(draft);
   if (draft.op.zigzag > 1) draft.at(t).max_degree = 1;  // the keys that a query sees are scattered
@@ -188,13 +199,21 @@ std::vector<OperatorKind> attention_kinds() {
       "keep_copy", false,
       "keeps its result twice, for the kernel and in the order of the next operator, as FlashAttention in "
       "Megatron-LM does");
+  const auto repeated = AttributeSchema::flag(
+      "keep_repeated", false,
+      "keeps k and v once for each query head, as where they are repeated before attention (repeat_kv of "
+      "Hugging Face's Llama and of torchtitan)");
+  const auto projected = AttributeSchema::flag("keep_projected", false,
+                                               "keeps queries and keys as they were before they were "
+                                               "rotated, too: where v is a view of one tensor with "
+                                               "all three, it keeps that tensor");
   return {
       {"attention",
        "scaled dot-product attention; g key-value heads, r query heads for each",
        inputs,
        3,
        3,
-       {causal, zigzag, documents, copy},
+       {causal, zigzag, documents, copy, repeated, projected},
        {{{"q", {64, 128, 8, 2, 64}}, {"k", {64, 128, 8, 64}}, {"v", {64, 128, 8, 64}}}, {{"causal", 1}}},
        build_attention,
        true},
@@ -204,7 +223,7 @@ std::vector<OperatorKind> attention_kinds() {
        inputs,
        3,
        3,
-       {causal, zigzag, documents, copy},
+       {causal, zigzag, documents, copy, repeated, projected},
        {{{"q", {64, 128, 8, 2, 64}}, {"k", {64, 128, 8, 64}}, {"v", {64, 128, 8, 64}}}, {{"causal", 1}}},
        build_alibi_attention,
        true},
@@ -213,7 +232,7 @@ std::vector<OperatorKind> attention_kinds() {
        inputs + ", bias[g, r, s, t] or bias[b, g, r, s, t], any of them 1",
        4,
        4,
-       {causal, zigzag, documents, copy},
+       {causal, zigzag, documents, copy, repeated, projected},
        {{{"q", {64, 49, 3, 1, 32}}, {"k", {64, 49, 3, 32}}, {"v", {64, 49, 3, 32}}, {"bias", {3, 1, 49, 49}}},
         {}},
        build_biased_attention,
@@ -223,7 +242,7 @@ std::vector<OperatorKind> attention_kinds() {
        inputs,
        3,
        3,
-       {causal, zigzag, documents, copy,
+       {causal, zigzag, documents, copy, repeated, projected,
         AttributeSchema::integer("buckets", "biases of a head; far distances share them"),
         AttributeSchema::integer("farthest", "from this distance on all share one", 128)},
        {{{"q", {64, 128, 8, 2, 64}}, {"k", {64, 128, 8, 64}}, {"v", {64, 128, 8, 64}}},
@@ -235,7 +254,7 @@ std::vector<OperatorKind> attention_kinds() {
        inputs,
        3,
        3,
-       {causal, zigzag, documents, copy,
+       {causal, zigzag, documents, copy, repeated, projected,
         AttributeSchema::real("dropout", "share of the softmax's elements dropped", 0, 1, 0.0),
         AttributeSchema::integer("buckets", "as of relative_attention; 0: no biases", 0, 0),
         AttributeSchema::integer("farthest", "from this distance on all share one", 128),

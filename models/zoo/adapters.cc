@@ -16,25 +16,31 @@ bool Adapters::has(LayerProduct product) const {
 
 Adapters adapters(const ZooValues& values) {
   if (!values.has("lora")) return {};
-  Adapters adapters{values.integer("lora"), values.word("lora_targets"), values.word("base")};
+  Adapters adapters{values.integer("lora"), values.word("lora_targets"), values.word("base"),
+                    values.real("lora_dropout")};
   if (!adapters.any() && adapters.storage != "own")
     values.fail("base=" + adapters.storage + " is of frozen weights, which need lora=1 or more");
   if (!adapters.any() && adapters.targets != "all")
     values.fail("lora_targets=" + adapters.targets + " needs lora=1 or more");
+  if (!adapters.any() && adapters.dropout > 0) values.fail("lora_dropout needs lora=1 or more");
   return adapters;
 }
 
 ZooOptions adapter_options() {
-  return {ZooOption::integer(
-              "lora", 0, 0, 1 << 12,
-              "rank of the adapters that LoRA trains, the only weights that are trained then; 0: no "
-              "adapters, all weights are trained"),
-          ZooOption::word("lora_targets", {"all", "attention", "feed-forward", "query+value"}, "all",
-                          "products of layers that get adapters; experts and routers never do"),
-          ZooOption::word(
-              "base", {"own", "8bit", "4bit"}, "own",
-              "how the frozen weights of layers' products lie in memory: in dtype; in 8 bits; or in 4 "
-              "bits with scales, 4.127 bits in all, as QLoRA's NF4. Other weights stay in dtype")};
+  return {
+      ZooOption::integer(
+          "lora", 0, 0, 1 << 12,
+          "rank of the adapters that LoRA trains, the only weights that are trained then; 0: no "
+          "adapters, all weights are trained"),
+      ZooOption::word("lora_targets", {"all", "attention", "feed-forward", "query+value"}, "all",
+                      "products of layers that get adapters; experts and routers never do"),
+      ZooOption::real("lora_dropout", 0, 0, 0.99,
+                      "rate of the dropout before each adapter; 0: none, the adapter reads what its product "
+                      "reads"),
+      ZooOption::word(
+          "base", {"own", "8bit", "4bit"}, "own",
+          "how the frozen weights of layers' products lie in memory: in dtype; in 8 bits; or in 4 "
+          "bits with scales, 4.127 bits in all, as QLoRA's NF4. Other weights stay in dtype")};
 }
 
 }  // namespace pipesim

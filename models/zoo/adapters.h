@@ -17,6 +17,7 @@ struct Adapters {
   std::int64_t rank = 0;        ///< 0: all weights are trained
   std::string targets = "all";  ///< of adapter_options()
   std::string storage = "own";  ///< of the products of layers: own, 8bit or 4bit
+  double dropout = 0;           ///< rate at which elements of what adapters read are dropped
 
   [[nodiscard]] bool any() const { return rank > 0; }
   [[nodiscard]] bool has(LayerProduct product) const;
@@ -25,7 +26,7 @@ struct Adapters {
 /// From the options of adapter_options(), where the model has them.
 Adapters adapters(const ZooValues& values);
 
-/// Options lora, lora_targets and base of all transformers of language.
+/// Options lora, lora_targets, lora_dropout and base of all transformers of language.
 ZooOptions adapter_options();
 
 }  // namespace pipesim

@@ -7,8 +7,9 @@ namespace pipesim {
 
 TensorId gated_ffn(TransformerNetwork& net, const std::string& prefix, TensorId x, std::int64_t hidden,
                    std::int64_t ffn) {
-  const bool fused = net.fuses_swiglu();
-  const TensorId gate = net.linear_without_bias(prefix + "gate", x, ffn, fused ? "none" : "silu");
+  const bool fused = net.fuses_swiglu(), apart = !fused && net.keeps_as_torch();
+  TensorId gate = net.linear_without_bias(prefix + "gate", x, ffn, fused || apart ? "none" : "silu");
+  if (apart) gate = net.builder().add("silu", prefix + "gate_silu", {gate});
   const TensorId up = net.linear_without_bias(prefix + "up", x, ffn);
   const TensorId gated = net.builder().add(fused ? "swiglu" : "mul", prefix + "gated", {gate, up});
   return net.linear_without_bias(prefix + "down", gated, hidden);
@@ -60,8 +61,10 @@ TensorId experts_ffn(TransformerNetwork& net, TensorId x, const ExpertSizes& siz
   GraphBuilder& builder = net.builder();
   const RoutedTokens routed = route_tokens(net, x, sizes);
   const bool fused = net.fuses_swiglu();
-  std::vector<TensorId> factors{net.expert_product("gate", routed.tokens, sizes.ffn, fused ? "none" : "silu"),
-                                net.expert_product("up", routed.tokens, sizes.ffn)};
+  const bool apart = !fused && net.keeps_as_torch();
+  TensorId gate = net.expert_product("gate", routed.tokens, sizes.ffn, fused || apart ? "none" : "silu");
+  if (apart) gate = builder.add("silu", "gate_silu", {gate});
+  std::vector<TensorId> factors{gate, net.expert_product("up", routed.tokens, sizes.ffn)};
   if (fused && routed.slot_weights) factors.push_back(*routed.slot_weights);
   TensorId gated = builder.add(fused ? "swiglu" : "mul", "gated", factors);
   if (!fused && routed.slot_weights) gated = builder.add("mul", "weighted", {gated, *routed.slot_weights});

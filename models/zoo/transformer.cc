@@ -30,18 +30,21 @@ TransformerNetwork::TransformerNetwork(const ZooValues& values)
       attention_bias_(values.has("attention_bias") ? values.word("attention_bias") : "none"),
       dropout_rate_(values.has("dropout") ? values.real("dropout") : 0),
       writes_scores_(values.has("attention") && values.word("attention") == "scores"),
+      projects_at_once_(values.has("qkv") && values.word("qkv") == "fused"),
       zigzag_(values.has("zigzag") ? values.integer("zigzag") : 1),
       document_length_(values.has("document_length") ? values.integer("document_length") : 0),
       loss_chunks_(values.has("loss_chunks") ? values.integer("loss_chunks") : 0),
       keeps_as_megatron_(values.has("kept") && values.word("kept") == "megatron"),
-      keeps_as_torch_(values.has("kept") && values.word("kept").starts_with("torch")),
+      keeps_compiled_(values.has("kept") && values.word("kept") == "torch-compile"),
+      keeps_as_torch_(values.has("kept") && values.word("kept").starts_with("torch") && !keeps_compiled_),
       keeps_eagerly_(values.has("kept") && values.word("kept") == "torch-eager"),
-      fuses_swiglu_(values.has("swiglu") && (values.word("swiglu") == "fused" ||
-                                             (values.word("swiglu") == "as-kept" && keeps_as_megatron_))),
+      fuses_swiglu_(values.has("swiglu") &&
+                    (values.word("swiglu") == "fused" ||
+                     (values.word("swiglu") == "as-kept" && (keeps_as_megatron_ || keeps_compiled_)))),
       float8_(values.has("products") && values.word("products") == "float8"),
       adapters_(adapters(values)) {
   builder_.freeze(adapters_.any());
-  if (float8_) builder_.multiply_in_float8(keeps_as_torch_);
+  if (float8_) builder_.multiply_in_float8(keeps_as_torch_ || keeps_compiled_);
 }
 
 // Models of Hugging Face (LlamaRMSNorm) and of litgpt cast x to float32, and multiply its normalised rows in
@@ -88,7 +91,12 @@ TensorId TransformerNetwork::product(LayerProduct part, const std::string& name,
     narrow.insert(*contract);
   const TensorId frozen = builder_.add("linear", name, {x}, attributes);
   builder_.freeze(false);
-  const TensorId inner = builder_.add("linear", name + "_lora_a", {x}, narrow);
+  const TensorId read =
+      adapters_.dropout == 0
+          ? x
+          : builder_.add("dropout", name + "_lora_dropout", {x},
+                         {{"rate", adapters_.dropout}, {"keep_mask", keeps_masks() ? 1 : 0}});
+  const TensorId inner = builder_.add("linear", name + "_lora_a", {read}, narrow);
   const TensorId adapted =
       builder_.add("linear", name + "_lora_b", {inner}, {{"out", attributes.at("out")}, {"bias", 0}});
   builder_.freeze(true);
@@ -115,9 +123,7 @@ TensorId TransformerNetwork::rotary(const std::string& name, TensorId x) {
 
 TensorId TransformerNetwork::dropout(const std::string& name, TensorId x) {
   if (dropout_rate_ == 0) return x;
-  return builder_.add(
-      "dropout", name, {x},
-      {{"rate", dropout_rate_}, {"keep_mask", keeps_as_megatron_ || keeps_as_torch_ ? 1 : 0}});
+  return builder_.add("dropout", name, {x}, {{"rate", dropout_rate_}, {"keep_mask", keeps_masks() ? 1 : 0}});
 }
 
 TensorId TransformerNetwork::attention(const std::string& prefix, TensorId x, TensorId read,
@@ -156,6 +162,11 @@ TensorId TransformerNetwork::mix_values(const std::string& prefix, TensorId quer
     // The second order is what the output projection reads, of which a product in float8 keeps a copy of its
     // own.
     attributes["keep_copy"] = keeps_as_megatron_ && !float8_ ? 1 : 0;
+  }
+  if (group_ > 1) {
+    attributes["keep_repeated"] = keeps_eagerly_ ? 1 : 0;  // copies, which are no views of anything
+  } else if (style.rotary) {
+    attributes["keep_projected"] = keeps_as_torch_ && projects_at_once_ ? 1 : 0;
   }
   const char* kind = writes_scores_ ? "scored_attention"
                      : relative     ? "relative_attention"
@@ -225,12 +236,14 @@ ZooOption own_heads_option() {
 
 ZooOption kept_option() {
   return ZooOption::word(
-      "kept", {"once", "megatron", "torch", "torch-eager"}, "once",
+      "kept", {"once", "megatron", "torch", "torch-eager", "torch-compile"}, "once",
       "what backward needs, once; or as in Megatron-LM: dropout's masks, the loss's softmax in float32 and "
       "fused attention's result in two orders, too, but nothing that experts return, as their results are "
       "weighted before the last product; or as PyTorch's modules do: dropout's masks and the loss's log "
-      "softmax in float32; torch-eager: RMS norms keep their inputs in float32, too, as where nothing is "
-      "compiled");
+      "softmax in float32; torch-eager: RMS norms keep their inputs in float32, too, and attention keeps "
+      "keys and values once for each query head, as where nothing is compiled; torch-compile: what backward "
+      "needs, once, as where the loss is compiled, too, and the gate's activation is made again with its "
+      "product");
 }
 
 ZooOption swiglu_option() {
@@ -270,6 +283,14 @@ ZooOption attention_option() {
   return ZooOption::word(
       "attention", {"fused", "scores"}, "fused",
       "in one kernel, or writing its scores (dropped out, too) and keeping them for backward");
+}
+
+ZooOption qkv_option() {
+  return ZooOption::word(
+      "qkv", {"separate", "fused"}, "separate",
+      "a tensor each for queries, keys and values, or one for all, of which values are a view "
+      "that keeps it for backward with kept=torch and torch-eager; costs of products are those "
+      "of separate ones");
 }
 
 ZooOption zigzag_option() {
@@ -322,6 +343,7 @@ ZooOptions llama_options(std::int64_t sequence, const TransformerSizes& sizes, s
   options.push_back(ffn_option(sizes.ffn));
   options.push_back(vocabulary_option(vocabulary));
   options.push_back(attention_option());
+  options.push_back(qkv_option());
   options.push_back(zigzag_option());
   options.push_back(loss_chunks_option());
   options.push_back(document_length_option());

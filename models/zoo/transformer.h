@@ -34,14 +34,17 @@ class TransformerNetwork {
   TensorId linear_without_bias(const std::string& name, TensorId x, std::int64_t out,
                                const std::string& activation = "none");
   /// A product of a layer: a "linear", and beside it the adapters that the option lora asks for. They are
-  /// y = x·w + (x·a)·b with "<name>_lora_a", "<name>_lora_b" and "<name>_lora_add"; an activation comes
-  /// behind. The constant that scales them is taken as a part of b.
+  /// y = x·w + (d(x)·a)·b with the dropout d "<name>_lora_dropout", if there is one, "<name>_lora_a",
+  /// "<name>_lora_b" and "<name>_lora_add"; an activation comes behind. The constant that scales them is
+  /// taken as a part of b.
   TensorId product(LayerProduct part, const std::string& name, TensorId x, Attributes attributes);
   /// A product of experts, which have no adapters.
   TensorId expert_product(const std::string& name, TensorId tokens, std::int64_t out,
                           const std::string& activation = "none");
   TensorId norm(const std::string& kind, const std::string& name, TensorId x);
   [[nodiscard]] bool keeps_as_megatron() const { return keeps_as_megatron_; }
+  /// Whether each operation of PyTorch's keeps what it needs, as where the model is not compiled as a whole.
+  [[nodiscard]] bool keeps_as_torch() const { return keeps_as_torch_; }
   /// Whether one kernel computes the gate's silu and its product.
   [[nodiscard]] bool fuses_swiglu() const { return fuses_swiglu_; }
   TensorId add(const std::string& name, TensorId x, TensorId y) { return builder_.add("add", name, {x, y}); }
@@ -77,6 +80,7 @@ class TransformerNetwork {
   [[nodiscard]] OperatorGraph build();
 
  private:
+  [[nodiscard]] bool keeps_masks() const { return keeps_as_megatron_ || keeps_as_torch_; }
   void add_loss(const std::string& prefix, TensorId x, const Attributes& projection,
                 const std::vector<std::string>& weights);
 
@@ -84,10 +88,10 @@ class TransformerNetwork {
   std::int64_t batch_, sequence_, hidden_, kv_heads_, group_, head_width_;
   std::string attention_bias_;  // none, qkv or all
   double dropout_rate_;
-  bool writes_scores_;
+  bool writes_scores_, projects_at_once_;
   std::int64_t zigzag_, document_length_;
   std::int64_t loss_chunks_;  // 0: the projection is apart from the loss
-  bool keeps_as_megatron_, keeps_as_torch_, keeps_eagerly_, fuses_swiglu_, float8_;
+  bool keeps_as_megatron_, keeps_compiled_, keeps_as_torch_, keeps_eagerly_, fuses_swiglu_, float8_;
   Adapters adapters_;
   bool adapted_ = false;  // some product has adapters
 };
@@ -112,6 +116,8 @@ std::int64_t ffn_width(const ZooValues& values);
 
 /// fused: attention never writes its scores; scores: it does, and drops them at the model's rate.
 ZooOption attention_option();
+/// Whether queries, keys and values are parts of one tensor.
+ZooOption qkv_option();
 /// Models with causal attention have these two options.
 ZooOption zigzag_option();
 ZooOption document_length_option();

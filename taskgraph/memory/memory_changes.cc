@@ -230,13 +230,14 @@ class BufferLives : private LifeTasks {
   // The outputs of an operator die one by one, each after its last reader.
   void own_outputs(OperatorId op) {
     const BoundOperator& b = *(*strategy_)[op.index()];
-    const bool again = contents_.recomputation().again(op);
+    const bool again = contents_.recomputation().again(op),
+               stored = contents_.recomputation().stores_results(op);
     for (const TensorUse& use : b.op->uses) {
       if (use.role != Role::Output) continue;
       for (std::int32_t k = 0; k < static_cast<std::int32_t>(b.memory.size()); ++k) {
         TaskList& until = output_until_[op.index()].emplace_back(forward_end(op, k));
         if (again) again_until_[op.index()].push_back(forward_end(op, k, true));
-        if (use.saved) append(again ? again_until_[op.index()].back() : until, backward_end(op, k));
+        if (use.saved || stored) append(again ? again_until_[op.index()].back() : until, backward_end(op, k));
       }
     }
   }

@@ -322,6 +322,11 @@ Recomputation::Recomputation(const OperatorGraph& graph, const Recompute& recomp
       });
     }
   }
+  if (recompute.kind == Recompute::Kind::Operators) {
+    const std::vector<std::int32_t> layer_of = layers_of(graph);
+    for (std::size_t i = 0; i < segment_of_.size(); ++i)
+      stores_.push_back(segment_of_[i] == kNoSegment && layer_of[i] != kNoLayer && backward_[i]);
+  }
   find_segments(graph);
 }
 

@@ -116,6 +116,10 @@ class Recomputation {
   /// Megatron-LM's set_save_original_input() has it.
   [[nodiscard]] bool keeps_copy(UseRef use) const;
 
+  /// Whether the operator's results stay until its own backward, though nothing reads them: selective
+  /// checkpoints of PyTorch store what their policy chooses (torch.utils.checkpoint, MUST_SAVE).
+  [[nodiscard]] bool stores_results(OperatorId op) const { return !stores_.empty() && stores_[op.index()]; }
+
   struct Segment {
     std::vector<OperatorId> operators;  ///< that run again, ascending
     /// The last operator whose backward reads what they made. The backward of operators behind it neither
@@ -134,6 +138,7 @@ class Recomputation {
   std::vector<std::int32_t> segment_of_, stage_of_;  // by operator
   std::vector<bool> backward_;                       // by operator: it has one
   std::vector<bool> again_;                          // by operator
+  std::vector<bool> stores_;                         // by operator; empty: none does
   std::vector<Segment> segments_;
 };
 

@@ -129,7 +129,7 @@ INSTANTIATE_TEST_SUITE_P(
                    20},
         EqualModel{
             "gpt:batch=4,layers=4,hidden=32,heads=8,vocab=50,sequence=8,positions=8,loss_chunks=3,lora=4,"
-            "lora_targets=query+value",
+            "lora_targets=query+value,lora_dropout=0.3",
             10},
         EqualModel{"deepseek-v3:batch=4,layers=4,hidden=16,heads=4,head_width=4,rotary_width=4,value_width=4,"
                    "query_latent=8,key_latent=8,ffn=16,expert_ffn=8,dense_layers=1,experts=4,top_k=2,"

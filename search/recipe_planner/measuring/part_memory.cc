@@ -155,8 +155,9 @@ class PartMemory : private PartOnMesh {
     ByDevice kept = nothing(), of_entry = nothing();
     for (const OperatorId op : part_.operators) {
       const bool once = !again(kind, op) && has_backward(op);
+      const bool stores = recomputation(kind).any() && recomputation(kind).stores_results(op);
       for (const TensorUse& use : tables_[op].op->uses) {
-        if (use.role == Role::Output) add(kept, bytes_of(use.tensor, use.saved && once, kept_for));
+        if (use.role == Role::Output) add(kept, bytes_of(use.tensor, (use.saved && once) || stores, kept_for));
       }
       if (once) add(kept, saved_by(tables_[op]));
     }

@@ -69,6 +69,20 @@ TEST(Adapters, StandBesideFrozenProducts) {
   EXPECT_EQ(operator_named(graph, "layer1.output_lora_a").factors[2].name, "i");
 }
 
+// PEFT and litgpt drop elements of what each adapter reads, each by itself.
+TEST(Adapters, DropOutWhatTheyRead) {
+  const OperatorGraph graph =
+      make_zoo_model("llama3-8b:batch=1,layers=1,lora=16,lora_dropout=0.05,kept=torch");
+  for (const std::string name : {"layer1.gate", "layer1.up", "layer1.output"}) {
+    const Operator& dropout = operator_named(graph, name + "_lora_dropout");
+    EXPECT_EQ(dropout.uses[0].tensor, operator_named(graph, name).uses[0].tensor);
+    EXPECT_EQ(operator_named(graph, name + "_lora_a").uses[0].tensor, dropout.uses.back().tensor);
+    EXPECT_EQ(std::get<double>(dropout.attributes.at("rate")), 0.05);
+    EXPECT_FALSE(dropout.saved_extra_bytes.empty()) << "its mask";
+  }
+  EXPECT_EQ(trained("llama3-8b:batch=1,lora=16,lora_dropout=0.05"), trained("llama3-8b:batch=1,lora=16"));
+}
+
 // Nothing below the first adapter has a gradient.
 TEST(Adapters, NeedNoGradientOfTheEmbedding) {
   const OperatorGraph graph = make_zoo_model("llama3-8b:batch=1,layers=2,lora=16");

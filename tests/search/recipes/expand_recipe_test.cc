@@ -93,6 +93,10 @@ TEST(ExpandRecipe, TensorParallelDividesAdaptersAsMegatronDoes) {
   EXPECT_EQ(sequence.text("layer1.gate_lora_a"), "s/4 on 4 devices from 0");
   EXPECT_EQ(sequence.text("layer1.down_lora_b"), "s/4 on 4 devices from 0");
   EXPECT_EQ(sequence.text("layer1.down_lora_add"), "s/4 on 4 devices from 0");
+  const Expanded dropped("llama:lora_dropout=0.1," + model.substr(6), "p100-4x4:1", "tp4");
+  EXPECT_EQ(dropped.text("layer1.gate_lora_dropout"), "x4 copies on 4 devices from 0");
+  EXPECT_EQ(dropped.text("layer1.down_lora_dropout"), "h/4 on 4 devices from 0");
+  EXPECT_EQ(dropped.text("layer1.down_lora_a"), "i/4 on 4 devices from 0");
 }
 
 TEST(ExpandRecipe, SequenceParallelDividesWhatTensorParallelCopies) {

@@ -354,10 +354,66 @@ TEST(RecomputeMemory, OfNormsKernelByKernelIsTheirInputsInFloat32) {
   };
   EXPECT_EQ(kept("torch-eager") - kept("torch"), kNorms * (4 + 2 - 2) * kSbh);
   EXPECT_EQ(kept("torch-eager,lora=2") - kept("torch,lora=2"), kNorms * (4 - 2) * kSbh);
+  // Each of two adapters keeps what its dropout leaves, and a mask, in place of the norm's result for both.
+  const std::string two = "torch-eager,lora=2,lora_targets=query+value";
+  EXPECT_EQ(kept(two + ",lora_dropout=0.1") - kept(two), (2 * (2 + 1) - 2) * kSbh);
   const auto again = [](const std::string& how) {
     return kept_by_a_layer("fused,kv_heads=8,kept=" + how, {Recompute::Kind::Full, {}}, "llama");
   };
   EXPECT_EQ(again("torch-eager"), again("torch"));
+}
+
+// torchtitan/distributed/activation_checkpoint.py, the option "op": a layer keeps its input, the results of
+// its first, third, fifth and seventh product, and attention's result with the sums of its rows. The seventh
+// is the last one of the feed-forward part, whose result nothing reads in backward.
+TEST(RecomputeMemory, OfOperatorsIsWhatTheirPolicyStores) {
+  constexpr std::int64_t kSb = 64 * 2, kH = 128, kOwn = 2, kWidth = 16, kFfn = 96, kHeads = 8;
+  for (const char* how : {"torch", "torch-compile"}) {
+    EXPECT_EQ(kept_by_a_layer(fmt::format("fused,kv_heads={},ffn={},kept={}", kOwn, kFfn, how),
+                              {Recompute::Kind::Operators, {}}, "llama"),
+              2 * kSb * (kH + kH + kOwn * kWidth + kH + kFfn + kH) + 4 * kHeads * kSb)
+        << how;
+  }
+}
+
+// Each operation of eager PyTorch keeps its inputs: the gate's product, its silu, the other half and their
+// product. Compiled, silu is made again.
+TEST(RecomputeMemory, OfACompiledGateIsItsProducts) {
+  constexpr std::int64_t kSb = 64 * 2, kFfn = 96;
+  const auto kept = [](const std::string& how) {
+    return kept_by_a_layer("fused,kv_heads=8,ffn=96,kept=" + how, Recompute(), "llama");
+  };
+  EXPECT_EQ(kept("torch") - kept("torch-compile"), 2 * kSb * kFfn);
+  EXPECT_EQ(kept("torch"), kept("once"));
+}
+
+// In litgpt, values are a view of one tensor with queries and keys, as these were before they were rotated.
+// Compiled, or repeated for more query heads, they are tensors of their own.
+TEST(RecomputeMemory, OfValuesThatAreAViewIsAllOfTheirTensor) {
+  constexpr std::int64_t kSbh = 64 * 2 * 128;
+  const auto more = [](const std::string& how) {
+    const auto kept = [&](const std::string& qkv) {
+      return kept_by_a_layer("fused,qkv=" + qkv + "," + how, Recompute(), "llama");
+    };
+    return kept("fused") - kept("separate");
+  };
+  for (const char* how : {"torch", "torch-eager"}) {
+    EXPECT_EQ(more(std::string("kv_heads=8,kept=") + how), 2 * 2 * kSbh) << how;
+  }
+  for (const char* how :
+       {"kv_heads=8,kept=torch-compile", "kv_heads=8,kept=megatron", "kv_heads=2,kept=torch-eager"})
+    EXPECT_EQ(more(how), 0) << how;
+}
+
+// LlamaSdpaAttention repeats keys and values for each of the query heads that share them.
+TEST(RecomputeMemory, OfAttentionKernelByKernelIsRepeatedKeysAndValues) {
+  constexpr std::int64_t kSb = 64 * 2, kSbh = kSb * 128, kWidth = 16, kHeads = 8;
+  for (const std::int64_t own : {1, 2, 4}) {
+    const auto kept = [&](const std::string& how) {
+      return kept_by_a_layer(fmt::format("fused,kv_heads={},kept={}", own, how), Recompute(), "llama");
+    };
+    EXPECT_EQ(kept("torch-eager") - kept("torch"), 2 * 4 * kSbh + 2 * 2 * (kHeads - own) * kWidth * kSb);
+  }
 }
 
 // Each word's score takes 6 bytes: Megatron-LM's loss keeps 4, and the scores, or their gradients, are 2.

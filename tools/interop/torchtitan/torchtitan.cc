@@ -306,7 +306,7 @@ Framework torchtitan_framework() {
           .notes = torchtitan_notes,
           .versions = torchtitan_versions,
           .runtime = "torch-compile",
-          .kept = "torch",
+          .kept = "torch-compile",
           .usual = {.allows = {},
                     .shardings = {StateSharding(), fsdp(Always, false), fsdp(Never, false)},
                     .in_pipelines = {StateSharding(), fsdp(Always, true), fsdp(Last, false)},
