@@ -153,6 +153,7 @@ std::optional<std::string> value_for(const ZooOption& option, const DecoderSizes
   const auto number = [](std::int64_t value) { return fmt::format("{}", value); };
   const std::string& key = option.key;
   if (key == "dtype") return std::string(name_of(s.type));
+  if (key == "swiglu") return s.separate_gate ? "separate" : "as-kept";
   if (key == "products") return s.float8 ? "float8" : "own";
   if (key == "sequence") return number(s.sequence);
   if (key == "layers") return number(s.layers);
@@ -238,6 +239,7 @@ DecoderSizes decoder_sizes(const std::string& model) {
   const ZooValues& v = d.values;
   DecoderSizes s;
   s.gated = d.network != DecoderNetwork::Gpt;
+  s.separate_gate = v.has("swiglu") && v.word("swiglu") == "separate";
   s.head_norm = has_head_norm(d.model);
   s.type = v.data_type();
   s.float8 = v.has("products") && v.word("products") == "float8";

@@ -47,6 +47,7 @@ struct LatentAttention {
 struct DecoderSizes {
   enum class Biases : std::uint8_t { None, Qkv, Attention, Layers };
   bool gated = false;
+  bool separate_gate = false;  ///< the gate's activation and its product are two kernels
   bool head_norm = false;  ///< norms of queries and keys
   DataType type = DataType::Float32;
   bool float8 = false;  ///< products of layers multiply in it

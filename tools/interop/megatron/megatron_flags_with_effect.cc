@@ -24,7 +24,7 @@ constexpr std::array kRowsWithEffect = std::to_array<FlagRow>({
      "--microbatch-group-size-per-virtual-pipeline-stage "
      "--moe-expert-capacity-factor --moe-ffn-hidden-size --moe-layer-freq --moe-router-topk "
      "--moe-shared-expert-gate --moe-shared-expert-intermediate-size --moe-token-dispatcher-type "
-     "--mtp-num-layers --multi-latent-attention --nnodes "
+     "--mtp-num-layers --multi-latent-attention --nnodes --no-bias-swiglu-fusion "
      "--no-gradient-accumulation-fusion --no-overlap-p2p-communication --no-pipeline-parallel "
      "--no-position-embedding --normalization "
      "--nproc-per-node --num-attention-heads --num-distributed-optimizer-instances --num-experts --num-gpus "
@@ -91,7 +91,7 @@ constexpr std::array kRowsWithEffect = std::to_array<FlagRow>({
     {"--curriculum-learning --data-efficiency-curriculum-learning --random-ltd", FlagEffect::NotModelled,
      "all tokens of all samples pass all layers", ""},
     {"--disable-jit-fuser --disable-mem-efficient-ln --no-bias-dropout-fusion --no-bias-gelu-fusion "
-     "--no-bias-swiglu-fusion --no-masked-softmax-fusion --no-persist-layer-norm "
+     "--no-masked-softmax-fusion --no-persist-layer-norm "
      "--no-scaled-masked-softmax-fusion",
      FlagEffect::NotModelled, "kernels are fused as usual", ""},
     {"--apply-rope-fusion --bias-activation-fusion --bias-dropout-fusion --fused-residual-rmsnorm "

@@ -233,6 +233,7 @@ void write_megatron_model(const FrameworkPlan& plan, MegatronWriter& w) {
   w.add("--normalization", s.gated ? "RMSNorm" : "LayerNorm");
   w.add("--norm-epsilon", s.norm_epsilon);
   if (s.gated) w.flag("--swiglu");
+  if (s.separate_gate) w.flag("--no-bias-swiglu-fusion");
   if (s.biases != DecoderSizes::Biases::Layers) w.flag("--disable-bias-linear");
   if (s.biases == DecoderSizes::Biases::Qkv) w.flag("--add-qkv-bias");
   if (!s.tied) w.flag("--untie-embeddings-and-output-weights");

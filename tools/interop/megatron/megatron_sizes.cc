@@ -96,6 +96,7 @@ class SizesReader {
   void read_gates() {
     sizes_.gated = given("--swiglu") || given("--glu-activation") || given("--quick-geglu") ||
                    given("--gated-linear-unit");
+    sizes_.separate_gate = sizes_.gated && given("--no-bias-swiglu-fusion");
     const std::string activation = file_.text("--glu-activation").value_or("swiglu");
     if (activation != "swiglu") leave_out("--glu-activation", activation + " is taken as swiglu");
     if (given("--quick-geglu")) leave_out("--quick-geglu", "gates are taken with SiLU");
