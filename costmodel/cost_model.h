@@ -28,10 +28,12 @@ struct WeightMemory {
   bool operator==(const WeightMemory&) const = default;
 };
 
-/// Bytes of the float32 copies of gradients that the runtime makes for a step of so many elements
-/// (Runtime::widens_gradients); 0 where the gradients, or the main weights, have another type.
+/// Bytes of the copies of gradients that a runtime makes for a step of so many elements; 0 where the
+/// gradients, or the main weights, have another type. `divided`: copies of the weights divide the state.
 Bytes widened_gradients(std::int64_t elements, DataType weight, DataType gradient, const Optimizer& optimizer,
-                        const Runtime& runtime);
+                        StepGradients copies, bool divided);
+/// The same for one element with a gradient of 16 bits.
+std::int64_t bytes_in_step(StepGradients copies, bool divided);
 
 /// Weights that one step of the optimizer changes on a device, all of one type.
 struct UpdatedWeights {

@@ -62,10 +62,16 @@ WeightMemory CostModel::weight_memory(std::int64_t elements, const WeightShape& 
 }
 
 Bytes widened_gradients(std::int64_t elements, DataType weight, DataType gradient, const Optimizer& optimizer,
-                        const Runtime& runtime) {
-  const bool copied = runtime.widens_gradients && bytes_per_element(gradient) == 2 &&
-                      main_type(weight, optimizer) == DataType::Float32;
-  return copied ? Bytes(elements * bytes_per_element(DataType::Float32)) : Bytes(0);
+                        StepGradients copies, bool divided) {
+  const bool copied = bytes_per_element(gradient) == 2 && main_type(weight, optimizer) == DataType::Float32;
+  return Bytes(copied ? elements * bytes_in_step(copies, divided) : 0);
+}
+
+std::int64_t bytes_in_step(StepGradients copies, bool divided) {
+  if (copies == StepGradients::Own) return 0;
+  constexpr std::int64_t kOfGradient = 2, kOfCopy = 4;
+  if (copies == StepGradients::Float32) return kOfCopy;
+  return (divided ? kOfGradient : kOfCopy) + kOfCopy;
 }
 
 void UpdatedWeights::add(std::int64_t part, const WeightShape& shape) {

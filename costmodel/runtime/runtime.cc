@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <functional>
@@ -51,7 +52,8 @@ std::vector<RuntimePreset> all_presets() {
   };
   const auto of_megatron = [](const char* name, const HostTimes& host) {
     Runtime runtime{name, host, true, 4, kUpdate, Never};
-    runtime.casts_weights_once = runtime.widens_gradients = true;
+    runtime.casts_weights_once = true;
+    runtime.step_gradients = StepGradients::Float32;
     runtime.messages = MessageOverlap::UnlessPlain;
     return runtime;
   };
@@ -62,11 +64,13 @@ std::vector<RuntimePreset> all_presets() {
   nanotron_runtime.messages = MessageOverlap::UnlessPlain;
   Runtime internevo = of_torch("internevo", megatron, true, kUpdate);
   internevo.broadcasts_weights = true;
-  // deepspeed/runtime/zero/stage_1_and_2.py and stage3.py: reduce_bucket_size and sub_group_size by default.
+  // deepspeed/runtime/zero/config.py: sub_group_size and reduce_bucket_size by
+  // default. deepspeed/runtime/bf16_optimizer.py: without immediate_grad_update, its default, gradients stay.
   Runtime deepspeed = of_torch("deepspeed", megatron, true, kUpdate);
-  deepspeed.widens_gradients = true;
+  deepspeed.step_gradients = StepGradients::Flat;
   deepspeed.step_part = 1'000'000'000;
   deepspeed.bucket = 500'000'000;
+  deepspeed.copies_buckets = deepspeed.keeps_own_gradients = true;
   return {
       {Runtime(), "pipesim's own executor; its host is not modelled", ""},
       {of_megatron("megatron", megatron), "Megatron-LM: PyTorch, kernel by kernel", on_a100},
@@ -168,9 +172,14 @@ const std::vector<RuntimeKey>& runtime_keys() {
       either_key("updates", "each", "together", &Runtime::updates_together),
       either_key("sharded-sums", "scattered", "whole", &Runtime::sums_whole),
       either_key("sharded-weights", "gathered", "broadcast", &Runtime::broadcasts_weights),
-      either_key("step-gradients", "own", "float32", &Runtime::widens_gradients),
+      word_key<StepGradients>(
+          "step-gradients",
+          {{"own", StepGradients::Own}, {"float32", StepGradients::Float32}, {"flat", StepGradients::Flat}},
+          &Runtime::step_gradients),
       elements_key("step-part", &Runtime::step_part),
       elements_key("buckets", &Runtime::bucket),
+      either_key("bucket-sums", "in-place", "copied", &Runtime::copies_buckets),
+      either_key("own-gradients", "freed", "kept", &Runtime::keeps_own_gradients),
       {"update", "1 to 10",
        [](const std::string& text, Runtime& r) { r.update = number_between(text, 1, 10); }},
   };
@@ -230,10 +239,17 @@ Runtime parse_runtime(std::string_view text) {
 
 Runtime with_step_memory_of(const Runtime& runtime, const Runtime& changed) {
   std::vector<std::string> parts;
-  if (runtime.widens_gradients != changed.widens_gradients)
-    parts.push_back(runtime.widens_gradients ? "step-gradients=float32" : "step-gradients=own");
+  if (runtime.step_gradients != changed.step_gradients) {
+    constexpr std::array<const char*, 3> kWords{"own", "float32", "flat"};
+    parts.push_back(
+        fmt::format("step-gradients={}", kWords[static_cast<std::size_t>(runtime.step_gradients)]));
+  }
   if (runtime.step_part != changed.step_part) parts.push_back(fmt::format("step-part={}", runtime.step_part));
   if (runtime.bucket != changed.bucket) parts.push_back(fmt::format("buckets={}", runtime.bucket));
+  if (runtime.copies_buckets != changed.copies_buckets)
+    parts.push_back(runtime.copies_buckets ? "bucket-sums=copied" : "bucket-sums=in-place");
+  if (runtime.keeps_own_gradients != changed.keeps_own_gradients)
+    parts.push_back(runtime.keeps_own_gradients ? "own-gradients=kept" : "own-gradients=freed");
   if (parts.empty()) return changed;
   const char mark = changed.name.find(':') == std::string::npos ? ':' : ',';
   return parse_runtime(fmt::format("{}{}{}", changed.name, mark, fmt::join(parts, ",")));

@@ -40,6 +40,17 @@ enum class MessageOverlap : std::uint8_t {
   Never
 };
 
+/// What a device copies of its gradients for the optimizer's step, all that it updates at once, where they
+/// have 16 bits and it keeps main weights in float32. The copies are there during the step alone.
+enum class StepGradients : std::uint8_t {
+  Own,      ///< nothing
+  Float32,  ///< to float32
+  /// They are joined in one tensor, which is then copied to float32, where copies of the weights divide the
+  /// state (DeepSpeed, runtime/zero/stage_1_and_2.py and stage3.py). Else each is copied to float32, and the
+  /// copies are then joined (runtime/fp16/fused_optimizer.py).
+  Flat
+};
+
 /// What runs a plan: a framework, and how much of it is compiled.
 struct Runtime {
   std::string name = "pipesim";  ///< reads back to an equal runtime by parse_runtime()
@@ -76,15 +87,18 @@ struct Runtime {
   /// After an update, weights whose state is divided come from their copies by one broadcast after the other
   /// (CostModel::plan_broadcast_gather), as where each copy updates whole weights; else they are gathered.
   bool broadcasts_weights = false;
-  /// Gradients of 16 bits are copied to float32 for the optimizer's step, all that a device updates at once,
-  /// where it keeps main weights in float32. The copies are there during the step alone.
-  bool widens_gradients = false;
+  StepGradients step_gradients = StepGradients::Own;
   /// Where copies divide weights, too (zero3), the step goes through parts of this many elements, so the
   /// copies are of one part at a time; 0: all at once.
   std::int64_t step_part = 0;
   /// Elements of a buffer (a "bucket") that gradients stand in, in the type of their weights, to be reduced
   /// where copies divide state (StateSharding); 0: there are none. See PlanContents::gradient_buckets().
   std::int64_t bucket = 0;
+  /// A bucket is copied to be reduced, where it holds parts of several copies' state, see runtime_buffers().
+  bool copies_buckets = false;
+  /// Under zero1 with float32 gradients, those of a microbatch stay beside their sums in the type of the
+  /// weights, where that is bfloat16, see PlanContents::keeps_own_gradients().
+  bool keeps_own_gradients = false;
   [[nodiscard]] bool has_host() const { return host != HostTimes{}; }
   bool operator==(const Runtime&) const = default;
 };

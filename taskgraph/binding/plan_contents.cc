@@ -288,6 +288,12 @@ DataType PlanContents::trained_type() const {
   return DataType::Float32;
 }
 
+bool PlanContents::keeps_own_gradients() const {
+  return costs().runtime().keeps_own_gradients &&
+         options_.state_sharding.kind == StateSharding::Kind::Optimizer && !versions_.several() &&
+         options_.gradient_type == DataType::Float32 && trained_type() == DataType::BFloat16;
+}
+
 std::int64_t PlanContents::gradient_bucket_elements() const {
   const Runtime& runtime = costs().runtime();
   const StateSharding& sharding = options_.state_sharding;

@@ -132,6 +132,8 @@ class PlanContents {
   [[nodiscard]] std::vector<WeightMemory> permanent_memory(const BoundStrategy& strategy) const;
   /// By device, the bytes of gradient_bucket_elements(), but no more than its gradients fill.
   [[nodiscard]] std::vector<Bytes> gradient_buckets(const BoundStrategy& strategy) const;
+  /// Whether Runtime::keeps_own_gradients holds of these plans.
+  [[nodiscard]] bool keeps_own_gradients() const;
   /// The elements of a device's buckets (Runtime::bucket): of two, which take turns, where reductions run
   /// beside backward and weights are whole; else of one. 0: there are none, as where no state is divided, and
   /// where gradients accumulate whole in a wider type than that of weights, and are reduced where they stand.

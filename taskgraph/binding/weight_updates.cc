@@ -83,7 +83,7 @@ OwnedUpdates WeightUpdates::plan(const WeightHomes& homes, const ShapeNumbers& s
       memory[d].gradients += bytes(sharding.each_microbatch() ? state[d] : whole[d]).gradients;
       memory[d].optimizer_state += bytes(state[d]).optimizer_state;
       widened[d] += widened_gradients(state[d], shape_of(w).type, options_.gradient_type, options_.optimizer,
-                                      costs_->runtime());
+                                      costs_->runtime().step_gradients, sharding.any());
       updated[d].add(state[d], shape_of(w));
     }
   }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "taskgraph/memory/life_tasks.h"
+#include "taskgraph/memory/runtime_buffers.h"
 
 namespace pipesim {
 namespace {
@@ -64,6 +65,10 @@ class BufferLives : private LifeTasks {
   /// What is live at the moment that was asked for, by operator and category.
   [[nodiscard]] const LiveBytes& live() const { return live_; }
 
+  void add(const RuntimeBuffer& b) {
+    change({b.device, MemoryCategory::Gradients, b.op, b.bytes, 0, 0}, b.from, b.until);
+  }
+
   // A version of weights is kept from the beginning of their next change until the last microbatch that meets
   // it there is through.
   void add_weight_versions() {
@@ -101,10 +106,10 @@ class BufferLives : private LifeTasks {
       for (const auto& [version, users] : last_users(stage))
         add_to_steps(expanded_.tasks_of(op, version * every), stage, version, steps);
     });
-    const std::int64_t part =
-        contents_.options().state_sharding.gathers_to_use()
-            ? contents_.costs().runtime().step_part * bytes_per_element(DataType::Float32)
-            : 0;
+    const Runtime& runtime = contents_.costs().runtime();
+    const std::int64_t part = contents_.options().state_sharding.gathers_to_use()
+                                  ? runtime.step_part * bytes_in_step(runtime.step_gradients, true)
+                                  : 0;
     for (const auto& [at, step] : steps) {
       const Bytes bytes = part == 0 ? step.widened : std::min(step.widened, Bytes(part));
       change({std::get<DeviceId>(at), MemoryCategory::Gradients, {}, bytes, 0, 0}, step.last_begins,
@@ -214,11 +219,8 @@ class BufferLives : private LifeTasks {
     changes_[b.device.index()].emplace_back(until, -b.bytes.value, b.category);
   }
 
-  // By how much the ids of a microbatch's tasks are larger than in the first one that goes the same way.
   [[nodiscard]] std::size_t behind_first(std::int32_t microbatch) const {
-    return static_cast<std::size_t>(microbatch / times_.block.microbatches) * times_.block.tasks +
-           (contents_.ways() > 1 ? 0 : static_cast<std::size_t>(microbatch % times_.block.microbatches)) *
-               times_.of_one;
+    return times_.behind_first(microbatch, contents_.ways());
   }
   [[nodiscard]] Nanoseconds start(TaskId t, std::size_t behind) const {
     return times_.timeline.start[behind + t.index()];
@@ -442,10 +444,11 @@ std::vector<std::pair<DeviceId, Bytes>> gathered_copies(const ExpandedStrategy& 
 
 namespace {
 
-void add_in_steps(BufferLives& lives, const ExpandedStrategy& expanded) {
+void add_in_steps(BufferLives& lives, const ExpandedStrategy& expanded, const TaskTimes& times) {
   const PlanContents& contents = expanded.contents();
   if (contents.versions().several()) lives.add_weight_versions();
-  if (contents.costs().runtime().widens_gradients) lives.add_widened_gradients();
+  if (contents.costs().runtime().step_gradients != StepGradients::Own) lives.add_widened_gradients();
+  for (const RuntimeBuffer& b : runtime_buffers(expanded, times)) lives.add(b);
 }
 
 // Adds what is on the device all the time.
@@ -476,7 +479,7 @@ std::vector<LiveBuffer> live_buffers(const ExpandedStrategy& expanded, const Tas
                                      DeviceId device, Nanoseconds when) {
   const Moment moment{device, when};
   BufferLives lives(expanded, times, &moment);
-  add_in_steps(lives, expanded);
+  add_in_steps(lives, expanded, times);
   LiveBytes all = lives.live();
   add_permanent(expanded, device, all);
   std::vector<LiveBuffer> live;
@@ -486,7 +489,7 @@ std::vector<LiveBuffer> live_buffers(const ExpandedStrategy& expanded, const Tas
 
 MemoryChanges memory_changes(const ExpandedStrategy& expanded, const TaskTimes& times) {
   BufferLives lives(expanded, times);
-  add_in_steps(lives, expanded);
+  add_in_steps(lives, expanded, times);
   return std::move(lives.changes());
 }
 

@@ -31,6 +31,11 @@ struct TaskTimes {
   std::int32_t microbatches = 1;  ///< the first of them that are looked at, or:
   std::size_t of_one = 0;
   TaskBlock block = {1, of_one};
+  /// By how much the ids of a microbatch's tasks are larger than in the first one that goes the same way.
+  [[nodiscard]] std::size_t behind_first(std::int32_t microbatch, std::int32_t ways) const {
+    return static_cast<std::size_t>(microbatch / block.microbatches) * block.tasks +
+           (ways > 1 ? 0 : static_cast<std::size_t>(microbatch % block.microbatches) * of_one);
+  }
 };
 /// The begin of a buffer, or its end (negative bytes), in two words, since there are many to sort.
 class MemoryChange {
@@ -56,8 +61,8 @@ MemoryChanges memory_changes(const ExpandedStrategy& expanded, const TaskTimes& 
 
 /// A buffer that is there at some moment, or several of one operator.
 struct LiveBuffer {
-  /// That made it, reads it in this pass, or owns the weight. Not valid: buckets and float32 copies of
-  /// gradients, which all weights share.
+  /// That made it, reads it in this pass, or owns the weight. Not valid: buckets and copies of gradients,
+  /// which all weights share.
   OperatorId op;
   MemoryCategory category = MemoryCategory::Activations;
   std::int64_t count = 1;

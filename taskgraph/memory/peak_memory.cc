@@ -6,6 +6,7 @@
 
 #include "sim/base/out_of_memory.h"
 #include "sim/base/suggest.h"
+#include "taskgraph/memory/runtime_buffers.h"
 
 namespace pipesim {
 
@@ -134,7 +135,9 @@ std::vector<Bytes> allocated_memory(const ExpandedStrategy& expanded) {
     }
   }
   if (contents.versions().several()) add_all_versions(expanded, bytes);
-  if (contents.costs().runtime().widens_gradients) add_widened(expanded, bytes);
+  if (contents.costs().runtime().step_gradients != StepGradients::Own) add_widened(expanded, bytes);
+  const std::vector<Bytes> of_runtime = most_of_runtime_buffers(expanded);
+  for (std::size_t d = 0; d < bytes.size(); ++d) bytes[d] += of_runtime[d];
   const bool gradients_move = contents.options().state_sharding.each_microbatch();
   for (const Wiring& w : expanded.wirings()) {
     if (w.microbatch < 0 || w.microbatch >= ways) continue;  // others are alike

@@ -33,9 +33,9 @@ TEST(WeightMemory, KeepsAMasterCopyOfHalfPrecision) {
 // Rajbhandari et al. leave out that DeepSpeed and Megatron-LM copy 16-bit gradients for the step.
 TEST(WidenedGradients, AreThoseThatMainWeightsOfFloat32Need) {
   using enum DataType;
-  const Runtime megatron = parse_runtime("megatron");
   const auto widened = [&](DataType weight, DataType gradient, const Optimizer& optimizer) {
-    return widened_gradients(10, weight, gradient, optimizer, megatron);
+    return widened_gradients(10, weight, gradient, optimizer, parse_runtime("megatron").step_gradients,
+                             false);
   };
   EXPECT_EQ(widened(BFloat16, BFloat16, Optimizer::Adam), Bytes(40));
   EXPECT_EQ(widened(Float16, Float16, Optimizer::Sgd), Bytes(40));
@@ -45,8 +45,16 @@ TEST(WidenedGradients, AreThoseThatMainWeightsOfFloat32Need) {
   EXPECT_EQ(widened(BFloat16, BFloat16, with_main(Optimizer::Main::Float32)), Bytes(40));
   EXPECT_EQ(widened(BFloat16, BFloat16, with_main(Optimizer::Main::Remainder)), Bytes(0));
   EXPECT_EQ(widened(BFloat16, BFloat16, with_main(Optimizer::Main::None)), Bytes(0));
-  EXPECT_EQ(widened_gradients(10, BFloat16, BFloat16, Optimizer::Adam, parse_runtime("torch-eager")),
-            Bytes(0));
+  const auto of_runtime = [](const char* runtime, DataType gradient, bool divided) {
+    return widened_gradients(10, BFloat16, gradient, Optimizer::Adam, parse_runtime(runtime).step_gradients,
+                             divided);
+  };
+  EXPECT_EQ(of_runtime("torch-eager", BFloat16, false), Bytes(0));
+  EXPECT_EQ(of_runtime("megatron", BFloat16, true), Bytes(40));
+  // DeepSpeed: one tensor of 16 bits and its copy, or float32 copies and one tensor of all.
+  EXPECT_EQ(of_runtime("deepspeed", BFloat16, true), Bytes(20 + 40));
+  EXPECT_EQ(of_runtime("deepspeed", BFloat16, false), Bytes(40 + 40));
+  EXPECT_EQ(of_runtime("deepspeed", Float32, true), Bytes(0));
 }
 
 TEST(UpdateTime, IsBoundByMemory) {

@@ -21,8 +21,8 @@ TEST(IncrementalEvaluator, ScoresAsInFullWhateverTheRuntime) {
   const CandidateSet candidates(graph, topology);
   for (const char* runtime :
        {"pipesim", "pipesim:updates=together", "pipesim:sharded-sums=whole,sharded-weights=broadcast",
-        "pipesim:slice=5us", "pipesim:interference=0.5", "nanotron",
-        "deepspeed:step-part=3000,buckets=5000"}) {
+        "pipesim:slice=5us", "pipesim:interference=0.5", "nanotron", "deepspeed:step-part=3000,buckets=5000",
+        "deepspeed:buckets=100"}) {
     const CostModel costs(topology, nullptr, parse_runtime(runtime));
     for (const char* sharding : {"none", "zero1"}) {
       SCOPED_TRACE(std::string(runtime) + ", " + sharding);

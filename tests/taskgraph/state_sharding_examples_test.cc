@@ -136,19 +136,49 @@ TEST(Step, HoldsGradientsInFloat32) {
   EXPECT_EQ(peak.when, last);
 }
 
-// With buckets of half the gradients: two are no more than all.
+// Gradients of 16 bits are joined and copied for the step: whole ones to float32 and then joined, parts
+// joined and then to float32. With buckets of half the gradients: two are no more than all.
 TEST(Step, OfDeepspeedHoldsBucketsToo) {
   const std::int64_t all = Copies(kWide, "none").parameters(), part = all / kCopies;
   using enum DataType;
-  EXPECT_EQ(gradients_at_peak("none", BFloat16, "deepspeed"), Bytes((2 + 4) * all));
-  EXPECT_EQ(gradients_at_peak("zero1", BFloat16, "deepspeed"), Bytes((2 + 2) * all + 4 * part));
-  EXPECT_EQ(gradients_at_peak("zero2", BFloat16, "deepspeed"), Bytes(2 * all + (2 + 4) * part));
-  EXPECT_EQ(gradients_at_peak("zero2", BFloat16, "deepspeed:buckets=1000"), Bytes(2 * 2000 + (2 + 4) * part));
-  EXPECT_EQ(gradients_at_peak("zero2", BFloat16, "deepspeed:buckets=1000,overlap=never"),
-            Bytes(2 * 1000 + (2 + 4) * part));
+  const auto held = [](const char* sharding, DataType type, const std::string& changed = "") {
+    return gradients_at_peak(sharding, type, ("deepspeed:bucket-sums=in-place" + changed).c_str());
+  };
+  EXPECT_EQ(held("none", BFloat16), Bytes((2 + 4 + 4) * all));
+  EXPECT_EQ(held("zero1", BFloat16), Bytes((2 + 2) * all + (2 + 4) * part));
+  EXPECT_EQ(held("zero2", BFloat16), Bytes(2 * all + (2 + 2 + 4) * part));
+  EXPECT_EQ(held("zero2", BFloat16, ",buckets=1000"), Bytes(2 * 2000 + (2 + 2 + 4) * part));
+  EXPECT_EQ(held("zero2", BFloat16, ",buckets=1000,overlap=never"), Bytes(2 * 1000 + (2 + 2 + 4) * part));
   // Float32 gradients: whole ones are reduced where they stand, parts are not.
-  EXPECT_EQ(gradients_at_peak("zero1", Float32, "deepspeed"), Bytes(4 * all));
-  EXPECT_EQ(gradients_at_peak("zero2", Float32, "deepspeed"), Bytes(2 * all + 4 * part));
+  EXPECT_EQ(held("zero1", Float32, ",own-gradients=freed"), Bytes(4 * all));
+  EXPECT_EQ(held("zero2", Float32), Bytes(2 * all + 4 * part));
+}
+
+// Its optimizer for bfloat16 holds gradients in float32, and those of the microbatch in bfloat16.
+TEST(Step, OfDeepspeedHoldsTwoSortsOfGradients) {
+  const std::int64_t all = Copies(kWide, "none").parameters();
+  using enum DataType;
+  EXPECT_EQ(gradients_at_peak("zero1", Float32, "deepspeed"), Bytes((4 + 2) * all));
+  EXPECT_EQ(gradients_at_peak("zero1", Float32, "torch-eager"), Bytes(4 * all));
+  EXPECT_EQ(gradients_at_peak("none", Float32, "deepspeed"), Bytes(4 * all));
+  const Copies several(kWide, "zero1", 3, Float32, kCopies, "deepspeed");
+  const DeviceMemory peak = several.peak();
+  EXPECT_EQ(peak.at_peak[static_cast<std::size_t>(MemoryCategory::Gradients)], Bytes((4 + 2) * all));
+  EXPECT_EQ(several.memory().gradients, Bytes(4 * all));
+  EXPECT_LE(peak.peak, allocated_memory(several.expanded)[3]);
+  std::string half = kWide;
+  half.replace(half.find("bfloat16"), 8, "float16");
+  const Copies other(half.c_str(), "zero1", 1, Float32, kCopies, "deepspeed");
+  EXPECT_EQ(other.peak().at_peak[static_cast<std::size_t>(MemoryCategory::Gradients)], Bytes(4 * all));
+}
+
+// All gradients are in one bucket, which is joined anew when it is reduced.
+TEST(Step, OfDeepspeedCopiesBuckets) {
+  const std::int64_t all = Copies(kWide, "none").parameters(), part = all / kCopies;
+  using enum DataType;
+  EXPECT_EQ(gradients_at_peak("zero1", BFloat16, "deepspeed"), Bytes((2 + 2 + 2) * all));
+  EXPECT_EQ(gradients_at_peak("zero2", BFloat16, "deepspeed"), Bytes((2 + 2) * all + 2 * part));
+  EXPECT_EQ(gradients_at_peak("zero3,prefetch=0", BFloat16, "deepspeed"), Bytes((2 + 2) * all + 2 * part));
 }
 
 // There are many layers, so that what zero3 gathers for one of them is less.
@@ -160,8 +190,9 @@ TEST(Step, OfDeepspeedTakesPartsOfDividedWeights) {
     const Copies c(model.c_str(), "zero3,prefetch=0", 1, DataType::BFloat16, kCopies, runtime);
     return c.peak().at_peak[static_cast<std::size_t>(MemoryCategory::Gradients)];
   };
-  EXPECT_EQ(gradients("deepspeed:buckets=1000"), Bytes(2 * 1000 + (2 + 4) * part));
-  EXPECT_EQ(gradients("deepspeed:buckets=1000,step-part=600000"), Bytes(2 * 1000 + 2 * part + 4 * 600'000));
+  EXPECT_EQ(gradients("deepspeed:buckets=1000"), Bytes(2 * 1000 + (2 + 2 + 4) * part));
+  EXPECT_EQ(gradients("deepspeed:buckets=1000,step-part=600000"),
+            Bytes(2 * 1000 + 2 * part + (2 + 4) * 600'000));
 }
 
 // PyTorch's pipelines gather weights once and hold them, in 16 bits, beside whole float32 gradients; what is

@@ -44,13 +44,14 @@ TEST(Runtime, ReadsBackFromItsName) {
   EXPECT_EQ(parse_runtime("nanotron:updates=each,sharded-sums=scattered,slice=0s").host.slice, Seconds(0));
 }
 
-// What they hold changes no time.
-TEST(Runtime, OfDeepspeedTakesTheTimesOfPytorch) {
+TEST(Runtime, OfDeepspeedIsThatOfPytorchButForWhatItHolds) {
   const Runtime torch = parse_runtime("torch-eager"), deepspeed = parse_runtime("deepspeed");
-  EXPECT_TRUE(deepspeed.widens_gradients);
+  EXPECT_EQ(deepspeed.step_gradients, StepGradients::Flat);
   EXPECT_EQ(deepspeed.bucket, 500'000'000);
   EXPECT_EQ(deepspeed.step_part, 1'000'000'000);
-  Runtime same = parse_runtime("deepspeed:step-gradients=own,step-part=0,buckets=0");
+  EXPECT_TRUE(deepspeed.copies_buckets && deepspeed.keeps_own_gradients);
+  Runtime same = parse_runtime(
+      "deepspeed:step-gradients=own,step-part=0,buckets=0,bucket-sums=in-place,own-gradients=freed");
   same.name = torch.name;
   EXPECT_EQ(same, torch);
 }
@@ -58,7 +59,9 @@ TEST(Runtime, OfDeepspeedTakesTheTimesOfPytorch) {
 TEST(Runtime, TakesOverWhatAnotherHoldsForSteps) {
   const Runtime deepspeed = parse_runtime("deepspeed");
   const Runtime changed = with_step_memory_of(deepspeed, Runtime());
-  EXPECT_EQ(changed.name, "pipesim:step-gradients=float32,step-part=1000000000,buckets=500000000");
+  EXPECT_EQ(changed.name,
+            "pipesim:step-gradients=flat,step-part=1000000000,buckets=500000000,bucket-sums=copied,"
+            "own-gradients=kept");
   EXPECT_EQ(parse_runtime(changed.name), changed);
   EXPECT_FALSE(changed.has_host());
   EXPECT_EQ(with_step_memory_of(parse_runtime("torch-eager"), Runtime()), Runtime());
@@ -67,8 +70,10 @@ TEST(Runtime, TakesOverWhatAnotherHoldsForSteps) {
 }
 
 TEST(Runtime, NamesWhatIsAllowed) {
-  EXPECT_THAT(why_refused("megatron:step-gradients=yes"), HasSubstr("allowed: own, float32"));
+  EXPECT_THAT(why_refused("megatron:step-gradients=yes"), HasSubstr("allowed: own, float32, flat"));
   EXPECT_THAT(why_refused("megatron:buckets=-1"), AllOf(HasSubstr("buckets"), HasSubstr("from 0 to")));
+  EXPECT_THAT(why_refused("megatron:bucket-sums=twice"), HasSubstr("allowed: in-place, copied"));
+  EXPECT_THAT(why_refused("megatron:own-gradients=yes"), HasSubstr("allowed: freed, kept"));
   EXPECT_THAT(why_refused("megatrom"),
               AllOf(HasSubstr("did you mean \"megatron\""), HasSubstr("torch-eager")));
   EXPECT_THAT(why_refused("megatron:speed=2"), AllOf(HasSubstr("\"speed=2\""), HasSubstr("module (a time")));

@@ -138,7 +138,7 @@ class SimulatedPick {
     const RecipeModel model(*graph_);
     const ModelParts parts(base_model_, space.recomputes());
     options_.optimizer = optimizer;
-    if (runtime.widens_gradients && runtime.bucket > 0) options_.gradient_type = DataType::BFloat16;
+    if (runtime.bucket > 0) options_.gradient_type = DataType::BFloat16;
     MeshMeter meter(model, parts, costs_, options_);
     const std::vector<std::int64_t> groups = distinct_groups(recipe.pipeline, topology_);
     const FewestCopies fewest = with_fewest_copies(mesh);
@@ -289,6 +289,7 @@ TEST(RecipeBounds, AreNeverAboveTheSimulationWithInterference) {
   std::set<std::string> schedules;
   for (const char* runtime :
        {"pipesim:interference=0.5", "pipesim:interference=1", "torch-compile", "deepspeed",
+        "deepspeed:buckets=100000",
         "pipesim:interference=0.7,updates=together,sharded-sums=whole,sharded-weights=broadcast"}) {
     const Shares shares = expect_below_simulation(100, parse_runtime(runtime), schedules);
     RecordProperty(runtime, std::to_string(shares.time));

@@ -39,7 +39,7 @@ TEST(LiveBuffers, AddUpToThePeak) {
     constexpr std::array recomputes{"none", "selective", "full", "op", "mlp"};
     const Recompute recompute = parse_recompute(recomputes[rng.below(recomputes.size())]);
     if (!illegal(graph, recompute, p.options.pipeline)) p.options.recompute = recompute;
-    p.options.gradient_type = DataType::BFloat16;
+    p.options.gradient_type = rng.below(2) == 0 ? DataType::BFloat16 : DataType::Float32;
     const PlanContents contents(graph, p.options.microbatches % 3 == 0 ? without : costs, p.options);
     ExpandedStrategy expanded(contents);
     expanded.expand(contents.bind(p.strategy), {});

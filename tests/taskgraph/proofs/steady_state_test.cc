@@ -106,12 +106,13 @@ TEST(SteadyState, HoldsGradientsForTheStepAsSimulatingAllGives) {
   const Topology topology = make_topology("dgx-a100:2");
   const CostModel costs(topology, nullptr, parse_runtime("deepspeed:step-part=3000,buckets=5000"));
   int proven = 0;
-  for (const char* sharding : {"none", "zero1", "zero2", "zero3"}) {
-    for (const char* schedule : {"1f1b", "interleaved", "zb-h1"}) {
+  for (const char* sharding : {"none", "zero1", "zero2", "zero3", "zero1 in float32"}) {
+    for (const char* schedule : {"1f1b", "interleaved", "zb-h1", "gpipe"}) {
       SCOPED_TRACE(std::string(sharding) + ", " + schedule);
       ReplicaPlan plan = plan_in_both(graph, {4, 2, 2}, schedule);
-      plan.options.state_sharding = parse_state_sharding(sharding);
-      plan.options.gradient_type = DataType::BFloat16;
+      plan.options.state_sharding = parse_state_sharding(std::string(sharding).substr(0, 5));
+      plan.options.gradient_type =
+          std::string_view(sharding).ends_with("32") ? DataType::Float32 : DataType::BFloat16;
       plan.options.microbatches = 32;
       ASSERT_EQ(illegal(graph, plan.strategy, plan.options, topology), std::nullopt);
       FewAndMany all(graph, costs, plan.options, plan.strategy),
