@@ -64,13 +64,14 @@ std::vector<RuntimePreset> all_presets() {
   nanotron_runtime.messages = MessageOverlap::UnlessPlain;
   Runtime internevo = of_torch("internevo", megatron, true, kUpdate);
   internevo.broadcasts_weights = true;
-  // deepspeed/runtime/zero/config.py: sub_group_size and reduce_bucket_size by
+  // deepspeed/runtime/zero/config.py: sub_group_size, reduce_bucket_size and stage3_max_reuse_distance by
   // default. deepspeed/runtime/bf16_optimizer.py: without immediate_grad_update, its default, gradients stay.
   Runtime deepspeed = of_torch("deepspeed", megatron, true, kUpdate);
   deepspeed.step_gradients = StepGradients::Flat;
   deepspeed.step_part = 1'000'000'000;
   deepspeed.bucket = 500'000'000;
   deepspeed.copies_buckets = deepspeed.keeps_own_gradients = true;
+  deepspeed.reuse_distance = 1'000'000'000;
   return {
       {Runtime(), "pipesim's own executor; its host is not modelled", ""},
       {of_megatron("megatron", megatron), "Megatron-LM: PyTorch, kernel by kernel", on_a100},
@@ -180,6 +181,7 @@ const std::vector<RuntimeKey>& runtime_keys() {
       elements_key("buckets", &Runtime::bucket),
       either_key("bucket-sums", "in-place", "copied", &Runtime::copies_buckets),
       either_key("own-gradients", "freed", "kept", &Runtime::keeps_own_gradients),
+      elements_key("reuse-distance", &Runtime::reuse_distance),
       {"update", "1 to 10",
        [](const std::string& text, Runtime& r) { r.update = number_between(text, 1, 10); }},
   };
@@ -250,6 +252,8 @@ Runtime with_step_memory_of(const Runtime& runtime, const Runtime& changed) {
     parts.push_back(runtime.copies_buckets ? "bucket-sums=copied" : "bucket-sums=in-place");
   if (runtime.keeps_own_gradients != changed.keeps_own_gradients)
     parts.push_back(runtime.keeps_own_gradients ? "own-gradients=kept" : "own-gradients=freed");
+  if (runtime.reuse_distance != changed.reuse_distance)
+    parts.push_back(fmt::format("reuse-distance={}", runtime.reuse_distance));
   if (parts.empty()) return changed;
   const char mark = changed.name.find(':') == std::string::npos ? ':' : ',';
   return parse_runtime(fmt::format("{}{}{}", changed.name, mark, fmt::join(parts, ",")));

@@ -99,6 +99,9 @@ struct Runtime {
   /// Under zero1 with float32 gradients, those of a microbatch stay beside their sums in the type of the
   /// weights, where that is bfloat16, see PlanContents::keeps_own_gradients().
   bool keeps_own_gradients = false;
+  /// Under zero3 a weight stays gathered from forward until backward where fewer elements of weights are used
+  /// in between, see reused_weights(); 0: none stays.
+  std::int64_t reuse_distance = 0;
   [[nodiscard]] bool has_host() const { return host != HostTimes{}; }
   bool operator==(const Runtime&) const = default;
 };

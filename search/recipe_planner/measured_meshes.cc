@@ -182,11 +182,13 @@ void MeasuredMeshes::measure_traffic(std::span<ShardedMesh> meshes) {
       Recipe recipe = *what.mesh;
       recipe.state_sharding = sharding;
       const bool beside_backward = reduces_beside_backward(recipe, request_.costs.runtime());
+      const int gathers = least_gathers(recipe, request_.costs.runtime());
       std::optional<MeshTraffic> least;
       for (const std::int64_t group : groups_of(*what.mesh, what.both_ways).distinct) {
-        const MeshTraffic made = on_busiest_lanes(
-            transfers_.at({what.copies.mesh.str(), group * what.copies.times}),
-            weights_.at(weights_key(what, group)), sharding, parts_, what.microbatches, beside_backward);
+        const MeshTraffic made =
+            on_busiest_lanes(transfers_.at({what.copies.mesh.str(), group * what.copies.times}),
+                             weights_.at(weights_key(what, group)), sharding, parts_, what.microbatches,
+                             gathers, beside_backward);
         if (least) lower(*least, made);
         if (!least) least = made;
       }

@@ -20,6 +20,11 @@ inline GatherBy gathers_by(const Runtime& runtime, const StateSharding& sharding
   return runtime.broadcasts_weights && !sharding.gathers_to_use() ? GatherBy::Broadcast : GatherBy::AllGather;
 }
 
+/// Whether a runtime keeps some gathered weights from forward until backward, and gathers others twice.
+inline bool reuses_gathered(const Runtime& runtime, const StateSharding& sharding, bool pipeline) {
+  return runtime.reuse_distance > 0 && !pipeline && sharding.gathers_to_use() && !sharding.keeps_gathered();
+}
+
 /// Everything about plans of one model, topology and options that needs no tasks: operators under their
 /// configs, layouts, communication plans, weight updates. A result that depends on content alone (an operator
 /// and its config, or a pair of layouts) is computed once and kept, so the next strategy costs little more
@@ -100,6 +105,12 @@ class PlanContents {
   /// Whether it is Runtime::updates_together that orders the end of an iteration.
   [[nodiscard]] bool updates_together() const {
     return costs().runtime().updates_together && versions_.trained() && !versions_.several();
+  }
+  /// Whether Runtime::reuse_distance holds of these plans: it tells of devices that take one microbatch
+  /// through forward and backward, then the next.
+  [[nodiscard]] bool reuses_gathered() const {
+    return pipesim::reuses_gathered(costs().runtime(), options_.state_sharding,
+                                    options_.pipeline.has_value());
   }
   /// Whether devices compute nothing while their stages send each other tensors.
   [[nodiscard]] bool messages_block() const;

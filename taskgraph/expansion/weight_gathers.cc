@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "taskgraph/binding/reused_weights.h"
 #include "taskgraph/expansion/add_tasks.h"
 #include "taskgraph/expansion/strategy_expander.h"
 
@@ -35,6 +36,10 @@ std::vector<DeviceId> devices_in(std::span<const DeviceId> group) {
 WeightGathers::WeightGathers(StrategyExpander& expander)
     : expander_(expander), contents_(expander.made().contents()), made_(expander.made()) {
   if (contents_.options().state_sharding.gathers_before_use()) find_layers();
+  if (contents_.reuses_gathered()) {
+    stays_ = reused_weights(contents_.graph(), contents_.backward(), contents_.recomputation(),
+                            contents_.costs().runtime().reuse_distance);
+  }
   if (broadcasts()) streams_ = expander.empty_streams();
 }
 
@@ -98,8 +103,9 @@ void WeightGathers::begin(const BoundStrategy& strategy, std::int32_t microbatch
 
 void WeightGathers::add_before_use(const BoundStrategy& strategy, std::int32_t microbatch) {
   begin(strategy, microbatch);
-  const bool keep = contents_.options().state_sharding.keeps_gathered();
+  const bool all = contents_.options().state_sharding.keeps_gathered();
   const auto gather = [&](TensorId weight) {
+    const bool keep = all || (!stays_.empty() && stays_[weight.index()]);
     for (const Uses& u : uses_of(weight)) {
       const bool back = is_read_in_backward(u.uses);
       add(weight, u.uses, {u.stage, false, u.forward}, keep && back ? ReadIn::BothPasses : ReadIn::Forward);

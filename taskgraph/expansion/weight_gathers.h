@@ -85,6 +85,7 @@ class WeightGathers {
   std::vector<std::int32_t> layer_of_;   // by operator, numbered from 0 in each stage
   std::vector<std::int32_t> needed_by_;  // by operator: the layer whose backward is the first to need it
   std::vector<std::int32_t> layers_;     // by stage
+  std::vector<bool> stays_;              // by tensor: from forward to backward; empty: none does so alone
   std::optional<UsedDevices> devices_;   // all microbatches have the same ones
   std::vector<Part> parts_;              // of the first microbatch, by stage and used device
   // By device: the last tasks of the step before, or of the steps that ran beside each other.

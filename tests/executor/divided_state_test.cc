@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -109,6 +110,35 @@ class RoundedSource : public TensorSource {
  private:
   const TensorSource& source_;
 };
+
+// Weights that stay gathered for backward, some or all, are those that would be gathered again.
+TEST(DividedState, OfReusedWeightsHoldsTheSameNumbers) {
+  constexpr int kSteps = 2;
+  const EqualityCase c(kNarrow);
+  const RecipeModel model(c.graph);
+  for (const char* text : {"dp4,mbs1,zero3", "tp2,dp2,mbs1,zero3,recompute=full", "dp4,mbs1,zero3,shard=2"}) {
+    SCOPED_TRACE(text);
+    PlanOptions options;
+    options.optimizer = Optimizer::Adam;
+    options.microbatches = 2;
+    const RecipeStrategy made = expand_recipe(parse_recipe(text), model, c.topology);
+    made.apply_to(options);
+    std::set<std::size_t> gathers;
+    const auto values_within = [&](const char* distance) {
+      const CostModel costs(c.topology, nullptr,
+                            parse_runtime(fmt::format("pipesim:reuse-distance={}", distance)));
+      Reference reference(c.graph, costs, c.world, c.source, options);
+      gathers.insert(reference.program_of(made.strategy, options).buffers.size());
+      return reference.values_of(made.strategy, options, kSteps);
+    };
+    const StepValues again = values_within("0");
+    for (const char* distance : {"9000", "1e9"}) {
+      for (const TensorError& e : differences(values_within(distance), again, c.graph))
+        EXPECT_EQ(e.error, 0) << distance << ": " << e.name;
+    }
+    EXPECT_EQ(gathers.size(), 3U);  // other buffers
+  }
+}
 
 // What a bfloat16 weight lacks of a float32 is all that the optimizer needs beside it.
 TEST(DividedState, OfRemaindersIsThatOfWholeMainWeights) {

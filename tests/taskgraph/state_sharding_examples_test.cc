@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -178,7 +179,8 @@ TEST(Step, OfDeepspeedCopiesBuckets) {
   using enum DataType;
   EXPECT_EQ(gradients_at_peak("zero1", BFloat16, "deepspeed"), Bytes((2 + 2 + 2) * all));
   EXPECT_EQ(gradients_at_peak("zero2", BFloat16, "deepspeed"), Bytes((2 + 2) * all + 2 * part));
-  EXPECT_EQ(gradients_at_peak("zero3,prefetch=0", BFloat16, "deepspeed"), Bytes((2 + 2) * all + 2 * part));
+  EXPECT_EQ(gradients_at_peak("zero3,prefetch=0", BFloat16, "deepspeed:reuse-distance=0"),
+            Bytes((2 + 2) * all + 2 * part));
 }
 
 // There are many layers, so that what zero3 gathers for one of them is less.
@@ -190,9 +192,34 @@ TEST(Step, OfDeepspeedTakesPartsOfDividedWeights) {
     const Copies c(model.c_str(), "zero3,prefetch=0", 1, DataType::BFloat16, kCopies, runtime);
     return c.peak().at_peak[static_cast<std::size_t>(MemoryCategory::Gradients)];
   };
-  EXPECT_EQ(gradients("deepspeed:buckets=1000"), Bytes(2 * 1000 + (2 + 2 + 4) * part));
-  EXPECT_EQ(gradients("deepspeed:buckets=1000,step-part=600000"),
+  EXPECT_EQ(gradients("deepspeed:buckets=1000,reuse-distance=0"), Bytes(2 * 1000 + (2 + 2 + 4) * part));
+  EXPECT_EQ(gradients("deepspeed:buckets=1000,reuse-distance=0,step-part=600000"),
             Bytes(2 * 1000 + 2 * part + (2 + 4) * 600'000));
+}
+
+// What stays gathered is not gathered again, and is there when backward begins.
+TEST(DividedState, StaysGatheredWithinTheReuseDistance) {
+  const auto copies = [](const std::string& runtime) {
+    return std::make_unique<Copies>(kModel, "zero3,prefetch=0", 2, DataType::BFloat16, kCopies,
+                                    ("deepspeed:buckets=0,step-gradients=own" + runtime).c_str());
+  };
+  const auto gathered = [](const Copies& c) {
+    return c.peak().at_peak[static_cast<std::size_t>(MemoryCategory::GatheredWeights)];
+  };
+  const auto none = copies(",reuse-distance=0"), all = copies("");
+  const std::int64_t elements = none->parameters();
+  const auto bytes = [](const Copies& c) { return c.bytes_of(TaskKind::WeightGather); };
+  EXPECT_EQ(bytes(*none), 2 * bytes(*all));
+  EXPECT_EQ(gathered(*all), Bytes(2 * elements));
+  EXPECT_EQ(bytes(*all), bytes(Copies(kModel, "zero3,reshard=never", 2, DataType::BFloat16)));
+  // A layer has four matrices for attention, three for the feed-forward part and two norms, and behind the
+  // last of three are a norm and the head. Within twice what is behind its first weight, a norm, the last
+  // layer stays but for that, which is gathered once more for the layer's backward.
+  constexpr std::int64_t kMatrix = 64 * 64, kLayer = 7 * kMatrix + 2 * 64, kStays = kLayer + kMatrix;
+  const auto last = copies(fmt::format(",reuse-distance={}", 2 * kStays));
+  EXPECT_EQ(bytes(*last) * 2 * elements, bytes(*none) * (2 * elements - kStays));
+  EXPECT_EQ(gathered(*last), Bytes(2 * kStays));
+  EXPECT_LE(last->peak().peak, allocated_memory(last->expanded)[3]);
 }
 
 // PyTorch's pipelines gather weights once and hold them, in 16 bits, beside whole float32 gradients; what is

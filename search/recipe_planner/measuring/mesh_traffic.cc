@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "taskgraph/binding/plan_contents.h"
+
 namespace pipesim {
 namespace {
 
@@ -16,15 +18,15 @@ bool sums_whole(const HeldByWeights& weights, const StateSharding& sharding) {
   return !weights.summed.empty() && sharding.kind == StateSharding::Kind::Optimizer;
 }
 
-// Calls visit(lane, traffic) with what a part adds to a lane's traffic under a sharding.
+// Calls visit(lane, traffic) with what a part adds to a lane's traffic under a sharding. A microbatch gathers
+// a weight `gathers` times.
 template <class Visit>
 void for_each_share(const HeldLanes& transfers, const HeldByWeights& weights, const StateSharding& sharding,
-                    Visit visit) {
+                    int gathers, Visit visit) {
   for (const auto& [lane, held] : transfers) visit(lane, PartTraffic{.each = held});
   for (const auto& [lane, held] : weights.whole) visit(lane, PartTraffic{.once = held, .at_end = held});
   if (sharding.gathers_to_use()) {
-    for (const auto& [lane, held] : weights.frozen)
-      visit(lane, PartTraffic{.each = sharding.gathers_each_microbatch() * held});
+    for (const auto& [lane, held] : weights.frozen) visit(lane, PartTraffic{.each = gathers * held});
     for (const auto& [lane, held] : weights.frozen_once) visit(lane, PartTraffic{.each = held});
   }
   const bool broadcast = !weights.broadcast.empty() && !sharding.gathers_to_use();
@@ -33,7 +35,7 @@ void for_each_share(const HeldLanes& transfers, const HeldByWeights& weights, co
                                            : PartTraffic{.once = held, .at_end = held});
   for (const auto& [lane, held] : broadcast ? weights.broadcast : weights.gather) {
     if (sharding.gathers_to_use()) {
-      visit(lane, PartTraffic{.each = sharding.gathers_each_microbatch() * held});
+      visit(lane, PartTraffic{.each = gathers * held});
     } else {
       visit(lane, PartTraffic{.once = held, .at_end = sharding.gathers_before_use() ? 0 : held});
     }
@@ -41,10 +43,11 @@ void for_each_share(const HeldLanes& transfers, const HeldByWeights& weights, co
 }
 
 // Without what holds lanes.
-PartTraffic lost_to(const HeldByWeights& weights, const StateSharding& sharding, bool beside_backward) {
+PartTraffic lost_to(const HeldByWeights& weights, const StateSharding& sharding, int gathers,
+                    bool beside_backward) {
   const HeldByWeights::Lost& lost = weights.lost;
   PartTraffic made;
-  made.lost_each += sharding.gathers_each_microbatch() * lost.gather;
+  made.lost_each += gathers * lost.gather;
   if (sharding.each_microbatch()) made.lost_each += lost.divided;
   if (!beside_backward) return made;
   made.lost_once += lost.whole;
@@ -83,14 +86,19 @@ bool reduces_beside_backward(const Recipe& recipe, const Runtime& runtime) {
          (runtime.overlap == ReductionOverlap::UnlessSharded && !sharding.any());
 }
 
+int least_gathers(const Recipe& recipe, const Runtime& runtime) {
+  const StateSharding& sharding = recipe.state_sharding;
+  return reuses_gathered(runtime, sharding, recipe.pipeline > 1) ? 1 : sharding.gathers_each_microbatch();
+}
+
 MeshTraffic on_busiest_lanes(const HeldByParts& transfers, const HeldByPartsWeights& weights,
                              const StateSharding& sharding, const ModelParts& parts,
-                             std::int64_t microbatches, bool beside_backward) {
+                             std::int64_t microbatches, int gathers, bool beside_backward) {
   std::vector<std::int64_t> layers(parts.representative.size(), 0);  // by class
   for (const std::size_t number : parts.class_of) ++layers[number];
   std::vector<PartTraffic> all;  // by lane: of all layers
   for (std::size_t c = 0; c < layers.size(); ++c) {
-    for_each_share(transfers[2 + c], weights[2 + c], sharding,
+    for_each_share(transfers[2 + c], weights[2 + c], sharding, gathers,
                    [&](std::size_t lane, const PartTraffic& share) {
                      if (all.size() <= lane) all.resize(lane + 1);
                      add(all[lane], share, layers[c]);
@@ -105,11 +113,12 @@ MeshTraffic on_busiest_lanes(const HeldByParts& transfers, const HeldByPartsWeig
       busiest([&](const PartTraffic& on_lane) { return microbatches * on_lane.each + on_lane.once; });
   const std::size_t at_end = busiest([](const PartTraffic& on_lane) { return on_lane.at_end; });
   const auto on_lanes = [&](std::size_t part) {
-    PartTraffic sum = lost_to(weights[part], sharding, beside_backward);
-    for_each_share(transfers[part], weights[part], sharding, [&](std::size_t lane, const PartTraffic& share) {
-      if (lane == in_all) add(sum, {.each = share.each, .once = share.once});
-      if (lane == at_end) add(sum, {.at_end = share.at_end});
-    });
+    PartTraffic sum = lost_to(weights[part], sharding, gathers, beside_backward);
+    for_each_share(transfers[part], weights[part], sharding, gathers,
+                   [&](std::size_t lane, const PartTraffic& share) {
+                     if (lane == in_all) add(sum, {.each = share.each, .once = share.once});
+                     if (lane == at_end) add(sum, {.at_end = share.at_end});
+                   });
     return sum;
   };
   MeshTraffic made{on_lanes(0), on_lanes(1), {}, {}};

@@ -43,10 +43,13 @@ using HeldByPartsWeights = std::vector<HeldByWeights>;
 /// Whether gradients that are reduced once an iteration are reduced beside backward.
 bool reduces_beside_backward(const Recipe& recipe, const Runtime& runtime);
 
+/// How often a microbatch gathers a weight, at least: once where some weights stay gathered for backward.
+int least_gathers(const Recipe& recipe, const Runtime& runtime);
+
 /// Returns the traffic of all parts on the lanes that all layers together hold longest: one lane in all, and
-/// one at the end. `beside_backward`: see reduces_beside_backward().
+/// one at the end. `gathers`: see least_gathers(), `beside_backward`: reduces_beside_backward().
 MeshTraffic on_busiest_lanes(const HeldByParts& transfers, const HeldByPartsWeights& weights,
                              const StateSharding& sharding, const ModelParts& parts,
-                             std::int64_t microbatches, bool beside_backward);
+                             std::int64_t microbatches, int gathers, bool beside_backward);
 
 }  // namespace pipesim

@@ -50,8 +50,10 @@ TEST(Runtime, OfDeepspeedIsThatOfPytorchButForWhatItHolds) {
   EXPECT_EQ(deepspeed.bucket, 500'000'000);
   EXPECT_EQ(deepspeed.step_part, 1'000'000'000);
   EXPECT_TRUE(deepspeed.copies_buckets && deepspeed.keeps_own_gradients);
+  EXPECT_EQ(deepspeed.reuse_distance, 1'000'000'000);
   Runtime same = parse_runtime(
-      "deepspeed:step-gradients=own,step-part=0,buckets=0,bucket-sums=in-place,own-gradients=freed");
+      "deepspeed:step-gradients=own,step-part=0,buckets=0,bucket-sums=in-place,own-gradients=freed,"
+      "reuse-distance=0");
   same.name = torch.name;
   EXPECT_EQ(same, torch);
 }
@@ -61,7 +63,7 @@ TEST(Runtime, TakesOverWhatAnotherHoldsForSteps) {
   const Runtime changed = with_step_memory_of(deepspeed, Runtime());
   EXPECT_EQ(changed.name,
             "pipesim:step-gradients=flat,step-part=1000000000,buckets=500000000,bucket-sums=copied,"
-            "own-gradients=kept");
+            "own-gradients=kept,reuse-distance=1000000000");
   EXPECT_EQ(parse_runtime(changed.name), changed);
   EXPECT_FALSE(changed.has_host());
   EXPECT_EQ(with_step_memory_of(parse_runtime("torch-eager"), Runtime()), Runtime());
@@ -74,6 +76,8 @@ TEST(Runtime, NamesWhatIsAllowed) {
   EXPECT_THAT(why_refused("megatron:buckets=-1"), AllOf(HasSubstr("buckets"), HasSubstr("from 0 to")));
   EXPECT_THAT(why_refused("megatron:bucket-sums=twice"), HasSubstr("allowed: in-place, copied"));
   EXPECT_THAT(why_refused("megatron:own-gradients=yes"), HasSubstr("allowed: freed, kept"));
+  EXPECT_THAT(why_refused("megatron:reuse-distance=far"),
+              AllOf(HasSubstr("reuse-distance"), HasSubstr("from 0 to")));
   EXPECT_THAT(why_refused("megatrom"),
               AllOf(HasSubstr("did you mean \"megatron\""), HasSubstr("torch-eager")));
   EXPECT_THAT(why_refused("megatron:speed=2"), AllOf(HasSubstr("\"speed=2\""), HasSubstr("module (a time")));

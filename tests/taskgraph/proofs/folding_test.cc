@@ -300,7 +300,7 @@ TEST(Folding, OfGradientsThatAreWidenedHoldsAsMuchAsTheWholePlan) {
   expect_copies_fold(",dtype=bfloat16", {"none", "zero1", "zero2", "zero3"}, DataType::BFloat16,
                      "deepspeed:step-part=3000,buckets=5000");
   expect_copies_fold(",dtype=bfloat16", {"zero1", "zero2", "zero3"}, DataType::Float32,
-                     "deepspeed:buckets=1000");
+                     "deepspeed:buckets=1000,reuse-distance=2000");
 }
 
 TEST(Folding, OfAdaptersRunsAsTheWholePlan) {
