@@ -1,6 +1,7 @@
 #include "search/recipe_planner/recipe_bounder.h"
 
 #include <algorithm>
+#include <array>
 
 namespace pipesim {
 
@@ -78,8 +79,11 @@ void RecipeBounder::bound_recipes(std::uint32_t number, const Bounded& each) {
   const Recipe& mesh = space_.meshes()[number];
   const auto pipelines = space_.pipelines(mesh);
   const auto shardings = space_.shardings(mesh);
-  std::vector<PermanentBytes> permanent;
-  for (const StateSharding& sharding : shardings) permanent.push_back(permanent_of(number, sharding));
+  std::array<std::vector<PermanentBytes>, 2> permanent;  // by whether the schedule goes both ways
+  for (const StateSharding& sharding : shardings) {
+    for (const bool both_ways : {false, true})
+      permanent[both_ways].push_back(permanent_of(number, sharding, both_ways));
+  }
   for (std::size_t r = 0; r < space_.recomputes().size(); ++r) {
     std::vector<DividedCosts> copies;
     std::pair<std::size_t, bool> divided(SIZE_MAX, false);
@@ -93,8 +97,9 @@ void RecipeBounder::bound_recipes(std::uint32_t number, const Bounded& each) {
           copies, [&](const DividedCosts& copy) { return copy.time(shape, space_.microbatches(mesh)); });
       for (std::size_t s = 0; s < shardings.size(); ++s) {
         if (!space_.has(mesh, pipelines[p], space_.recomputes()[r], shardings[s])) continue;
+        const PermanentBytes& always = permanent[pipelines[p].both_ways][s];
         const Bytes memory =
-            most_of(copies, [&](const DividedCosts& copy) { return copy.memory(shape, permanent[s]); });
+            most_of(copies, [&](const DividedCosts& copy) { return copy.memory(shape, always); });
         each({time, number, static_cast<std::uint32_t>(p), static_cast<std::uint8_t>(r),
               static_cast<std::uint8_t>(s)},
              memory);
@@ -103,9 +108,11 @@ void RecipeBounder::bound_recipes(std::uint32_t number, const Bounded& each) {
   }
 }
 
-PermanentBytes RecipeBounder::permanent_of(std::uint32_t mesh, const StateSharding& sharding) const {
+// Where microbatches go both ways, the copies are twice as many.
+PermanentBytes RecipeBounder::permanent_of(std::uint32_t mesh, const StateSharding& sharding,
+                                           bool both_ways) const {
   const MeasuredMesh& measured = measured_.at(mesh);
-  return permanent_bytes(measured.costs->of_class.front(), measured.times, sharding,
+  return permanent_bytes(measured.costs->of_class.front(), measured.times * (both_ways ? 2 : 1), sharding,
                          request_.options.gradient_type, request_.options.optimizer);
 }
 
@@ -160,7 +167,8 @@ void RecipeBounder::bound_by_traffic(std::span<OpenRecipe> recipes) {
 RecipeBound RecipeBounder::bound_of(const OpenRecipe& c) {
   const Recipe& mesh = space_.meshes()[c.mesh];
   const ScheduleShape& shape = shape_of(mesh, pipeline_of(c));
-  const PermanentBytes permanent = permanent_of(c.mesh, space_.shardings(mesh)[c.sharding]);
+  const PermanentBytes permanent =
+      permanent_of(c.mesh, space_.shardings(mesh)[c.sharding], pipeline_of(c).both_ways);
   return {c.bound,
           most_of(divided(c), [&](const DividedCosts& copy) { return copy.memory(shape, permanent); })};
 }

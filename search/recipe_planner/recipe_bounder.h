@@ -78,7 +78,8 @@ class RecipeBounder {
   MeasuredMesh& measured_of(std::uint32_t mesh);
   [[nodiscard]] bool takes(const Recipe& mesh);
   [[nodiscard]] Nanoseconds least_time(std::uint32_t mesh, const std::vector<CopyCosts>& copies) const;
-  [[nodiscard]] PermanentBytes permanent_of(std::uint32_t mesh, const StateSharding& sharding) const;
+  [[nodiscard]] PermanentBytes permanent_of(std::uint32_t mesh, const StateSharding& sharding,
+                                            bool both_ways) const;
   const ScheduleShape& shape_of(const Recipe& mesh, const PipelineChoice& pipeline);
   [[nodiscard]] std::vector<DividedCosts> divided_copies(std::uint32_t mesh, const PipelineChoice& pipeline,
                                                          const Recompute& recompute) const;

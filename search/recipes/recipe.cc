@@ -291,6 +291,10 @@ std::string Recipe::schedule_name() const {
 
 bool Recipe::in_v() const { return lies_in_v(schedule); }
 
+std::int64_t Recipe::ways() const {
+  return pipeline > 1 && !schedule.empty() && schedule_kind(schedule).both_ways ? 2 : 1;
+}
+
 std::string Recipe::str() const {
   std::vector<std::string> parts;
   const auto degree = [&](const char* name, std::int64_t value, std::int64_t left_out) {

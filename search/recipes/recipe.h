@@ -61,7 +61,9 @@ struct Recipe {
   std::int64_t microbatch = 0;     ///< mbs: samples of a microbatch on each copy; 0: not said
   bool sequence_parallel = false;  ///< sp: norms, dropout and residuals divide the sequence over tp
   Recompute recompute;             ///< any but a list
-  StateSharding state_sharding;    ///< zero1, zero2, zero3: what copies of weights (dp · cp) divide
+  /// zero1, zero2, zero3: what copies of weights divide, dp · cp, and twice as many with schedules that go
+  /// both ways.
+  StateSharding state_sharding;
   /// gathered: what backward reads of inputs that forward gathered; nothing: again under sp and cp.
   std::optional<GatheredInputs> gathered;
   /// reduce: when gradients are reduced, unless each microbatch does; nothing: with a pipeline after a
@@ -107,9 +109,11 @@ struct Recipe {
   [[nodiscard]] PlanPolicies policies() const {
     return {recompute, state_sharding, gathered_inputs(), gradient_reduction()};
   }
+  /// Groups of devices that hold a stage: two under schedules that go both ways (ScheduleKind::both_ways).
+  [[nodiscard]] std::int64_t ways() const;
   /// Copies of some weight, dense or of an expert.
   [[nodiscard]] std::int64_t copies_of_weights() const {
-    return std::max(context * data, divides_experts() ? expert_data() : 1);
+    return ways() * std::max(context * data, divides_experts() ? expert_data() : 1);
   }
   /// Whether gradients are reduced once an iteration, so that `reduce` says when.
   [[nodiscard]] bool reduces_once() const {

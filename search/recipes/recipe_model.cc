@@ -212,14 +212,11 @@ std::optional<std::string> RecipeModel::illegal_ring(const Recipe& recipe) const
 namespace {
 
 std::optional<std::string> illegal_both_ways(const Recipe& recipe) {
-  if (recipe.pipeline == 1 || !schedule_kind(recipe.schedule_name()).both_ways) return std::nullopt;
+  if (recipe.ways() == 1) return std::nullopt;
   if (recipe.pipeline % 2 != 0)
     return fmt::format("schedule={} needs an even number of groups, which pp{} is not", recipe.schedule,
                        recipe.pipeline);
-  if (recipe.state_sharding.any())
-    return fmt::format("schedule={} has copies of weights in two groups, which {} does not divide",
-                       recipe.schedule, recipe.state_sharding.str());
-  return std::nullopt;
+  return refusal_in_ways(recipe.state_sharding, recipe.schedule);
 }
 
 std::optional<std::string> illegal_recompute(const Recipe& recipe, const std::vector<std::int64_t>& stages) {
@@ -236,10 +233,11 @@ std::optional<std::string> illegal_recompute(const Recipe& recipe, const std::ve
 
 std::optional<std::string> illegal_sharding(const Recipe& recipe) {
   const StateSharding& sharding = recipe.state_sharding;
-  const std::int64_t copies = recipe.data * recipe.context;
+  const std::int64_t copies = recipe.ways() * recipe.data * recipe.context;
   if (sharding.group > 0 && copies > 0 && copies % sharding.group != 0)
-    return fmt::format("shard={} does not divide the {} copies of a weight (dp{}{})", sharding.group, copies,
-                       recipe.data, recipe.context > 1 ? fmt::format(" x cp{}", recipe.context) : "");
+    return fmt::format("shard={} does not divide the {} copies of a weight (dp{}{}{})", sharding.group,
+                       copies, recipe.data, recipe.context > 1 ? fmt::format(" x cp{}", recipe.context) : "",
+                       recipe.ways() > 1 ? fmt::format(" x {} directions", recipe.ways()) : "");
   return std::nullopt;
 }
 

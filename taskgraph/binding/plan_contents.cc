@@ -1,6 +1,7 @@
 #include "taskgraph/binding/plan_contents.h"
 
 #include <algorithm>
+#include <array>
 #include <unordered_map>
 #include <utility>
 
@@ -189,8 +190,12 @@ LayoutId PlanContents::home_of(TensorId weight, const BoundStrategy& strategy) c
 
 LayoutId PlanContents::needed_in(std::int32_t stage, TensorId weight, const BoundStrategy& strategy) const {
   LayoutIds needed;
-  for (const UseRef use : graph().consumers(weight)) {
-    if (stage_of(use.op) == stage) add_distinct(needed, data_layout(use, strategy));
+  for (std::int32_t way = 0; way < ways_; ++way) {
+    const BoundStrategy& used = strategy_of(way, strategy);
+    for (const UseRef use : graph().consumers(weight)) {
+      if (stage_of(use.op) == stage && way < ways_through(use.op))
+        add_distinct(needed, data_layout(use, used));
+    }
   }
   return tables_->plans.home(needed);
 }
@@ -219,20 +224,25 @@ LayoutId PlanContents::state_of(TensorId weight, LayoutId home, const BoundStrat
 }
 
 // Counts the stages that hold a weight on devices of their own. As in frameworks, each of them divides the
-// state among its copies: the gradients tie the embeddings at both ends of a pipeline.
+// state among its copies: the gradients tie the embeddings at both ends of a pipeline. Where microbatches go
+// both ways, the copies of a stage are those of both ways, and stages that take over each other's devices are
+// not apart.
 std::int32_t PlanContents::holding_stages(TensorId weight, const BoundStrategy& strategy) const {
   const std::span<const UseRef> uses = graph().consumers(weight);
-  std::vector<const Layout*> apart;
+  std::vector<std::array<const Layout*, 2>> apart;
   std::vector<std::int32_t> met;
+  const bool both_ways = ways_ > 1 && schedule_kind(options_.pipeline->schedule).both_ways;
   for (const UseRef use : uses) {
     const std::int32_t stage = stage_of(use.op);
     if (std::ranges::find(met, stage) != met.end()) continue;
     met.push_back(stage);
     const Layout& layout = layouts()[data_layout(use, strategy)];
-    const auto shares_devices = [&](const Layout* other) {
-      return !other->entries_on(layout.entries().front().device).empty();
+    const Layout& back = both_ways ? layouts()[data_layout(use, strategy_of(1, strategy))] : layout;
+    const DeviceId first = layout.entries().front().device;
+    const auto shares_devices = [&](const std::array<const Layout*, 2>& other) {
+      return std::ranges::any_of(other, [&](const Layout* l) { return !l->entries_on(first).empty(); });
     };
-    if (std::ranges::none_of(apart, shares_devices)) apart.push_back(&layout);
+    if (std::ranges::none_of(apart, shares_devices)) apart.push_back({&layout, &back});
   }
   return static_cast<std::int32_t>(std::max<std::size_t>(1, apart.size()));
 }

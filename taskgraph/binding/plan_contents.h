@@ -116,7 +116,7 @@ class PlanContents {
   [[nodiscard]] bool messages_block() const;
   /// Whether the weight's gradients are reduced after each microbatch, and not once for all of them.
   [[nodiscard]] bool syncs_each_microbatch(TensorId weight, const BoundStrategy& strategy) const;
-  /// What the uses in one stage of a pipeline need of a weight.
+  /// What the uses in one stage of a pipeline need of a weight, on the devices of all ways.
   [[nodiscard]] LayoutId needed_in(std::int32_t stage, TensorId weight, const BoundStrategy& strategy) const;
   /// Returns the layout from which the parts in `target` are gathered: the weight's state, or, where several
   /// stages have all parts of that, what the devices of `target` have of it.

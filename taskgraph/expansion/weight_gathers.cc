@@ -66,13 +66,21 @@ WeightGathers::Part& WeightGathers::part_of(std::int32_t stage, DeviceId device)
   return parts_[static_cast<std::size_t>(stage) * devices_->size() + (*devices_)[device]];
 }
 
-// Notes what ends which layer on which device. All microbatches have the same tasks.
+// Notes what ends which layer on which device. All microbatches that go one way have the same tasks.
 void WeightGathers::begin(const BoundStrategy& strategy, std::int32_t microbatch) {
   now_ = &strategy;
   microbatch_ = microbatch;
   if (microbatch > 0) return;
   devices_.emplace(strategy, contents_.costs().topology().num_devices());
   parts_.resize(layers_.size() * devices_->size());
+  for (std::int32_t way = 0; way < ways(); ++way) note_layers(contents_.strategy_of(way, strategy), way);
+}
+
+// The ways that any microbatch goes.
+std::int32_t WeightGathers::ways() const { return std::min(contents_.ways(), made_.microbatches()); }
+
+// Of a way. Where microbatches go both ways, a device has another stage on each.
+void WeightGathers::note_layers(const BoundStrategy& strategy, std::int32_t way) {
   const auto note = [&](OperatorId op, TaskId first, const PassWork& work, auto keep) {
     if (!first.valid()) return;
     const BoundOperator& bound = *strategy[op.index()];
@@ -89,11 +97,11 @@ void WeightGathers::begin(const BoundStrategy& strategy, std::int32_t microbatch
   };
   for (std::size_t i = 0; i < strategy.size(); ++i) {
     const OperatorId op(i);
-    note(op, made_.tasks_of(op).forward, strategy[i]->forward, ends(layer_of_[i]));
+    note(op, made_.tasks_of(op, way).forward, strategy[i]->forward, ends(layer_of_[i]));
   }
   for (std::size_t i = strategy.size(); i-- > 0;) {
     const OperatorId op(i);
-    const OperatorTasks& tasks = made_.tasks_of(op);
+    const OperatorTasks& tasks = made_.tasks_of(op, way);
     const std::int32_t back = 2 * layers_in(contents_.stage_of(op)) - 1 - layer_of_[i];
     note(op, tasks.backward_input, strategy[i]->backward_input, ends(back));
     note(op, tasks.backward_weight, strategy[i]->backward_weight,
@@ -195,13 +203,21 @@ void WeightGathers::add(TensorId weight, std::span<const UseRef> uses, const Pla
   if (broadcasts()) in_forward_.emplace_back(place, made_.wirings().size() - 1);
 }
 
+// What is gathered for all microbatches is read by the first one of each way.
 void WeightGathers::connect_readers(const Wiring& wiring) {
+  if (wiring.microbatch >= 0) return connect_readers(wiring, *now_, microbatch_);
+  for (std::int32_t way = 0; way < ways(); ++way)
+    connect_readers(wiring, contents_.strategy_of(way, *now_), way);
+}
+
+void WeightGathers::connect_readers(const Wiring& wiring, const BoundStrategy& strategy,
+                                    std::int32_t microbatch) {
   for (const UseRef use : wiring.destinations) {
-    const OperatorTasks& tasks = made_.tasks_of(use.op, microbatch_);
+    const OperatorTasks& tasks = made_.tasks_of(use.op, microbatch);
     const auto connect = [&](TaskId first) {
       if (first.valid())
         pipesim::connect_readers(expander_.dag(), *wiring.plan, wiring.first_task, first,
-                                 (*now_)[use.op.index()]->shard_of_device);
+                                 strategy[use.op.index()]->shard_of_device);
     };
     if (wiring.read_in != ReadIn::Backward) {
       connect(tasks.forward);  // whose data backward waits for

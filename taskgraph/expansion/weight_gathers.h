@@ -30,7 +30,9 @@ class WeightGathers {
   /// tasks in between: a task that takes no time would decide who comes first where several are ready.
   void add_before_use(const BoundStrategy& strategy, std::int32_t microbatch);
   /// zero1, zero2 with gathers in forward: adds them for the first microbatch, each before the first use of
-  /// its weight. Gathers for the first layers of each stage wait for nothing.
+  /// its weight. Gathers for the first layers of each stage wait for nothing. Where microbatches go both
+  /// ways, one gather brings a weight to the devices of both, and the first microbatch of each way waits for
+  /// it.
   void add_in_forward(const BoundStrategy& strategy);
   /// Makes the first gathers of steps wait for what the device did before the last barrier; call it for all
   /// of a device's steps, in order, with those that run beside each other at once. `alone`: no other step
@@ -59,6 +61,8 @@ class WeightGathers {
   };
   void find_layers();
   void begin(const BoundStrategy& strategy, std::int32_t microbatch);
+  [[nodiscard]] std::int32_t ways() const;
+  void note_layers(const BoundStrategy& strategy, std::int32_t way);
   /// What one stage does with a weight: its uses, and the layers of the first one forward and back.
   struct Uses {
     std::int32_t stage = 0;
@@ -70,6 +74,7 @@ class WeightGathers {
   void wait_for_layers(TaskId gather, const Place& place, DeviceId device);
   void interfere();
   void connect_readers(const Wiring& wiring);
+  void connect_readers(const Wiring& wiring, const BoundStrategy& strategy, std::int32_t microbatch);
   [[nodiscard]] bool is_read_in_backward(std::span<const UseRef> uses) const;
   [[nodiscard]] TaskId last_of(const PipelineStep& step, const Part& part) const;
   [[nodiscard]] std::int32_t layers_in(std::int32_t stage) const {

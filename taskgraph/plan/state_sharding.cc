@@ -137,6 +137,15 @@ std::optional<std::string> contradiction(const StateSharding& sharding) {
   return std::nullopt;
 }
 
+std::optional<std::string> refusal_in_ways(const StateSharding& sharding, const std::string& schedule) {
+  const bool once = !sharding.each_microbatch() && !sharding.gathers_to_use();
+  if (!schedule_kind(schedule).both_ways || once) return std::nullopt;
+  return fmt::format(
+      "{} moves weights or gradients in each microbatch, of which half run on each copy under schedule={}; "
+      "allowed: zero1, or zero3 with reshard=last",
+      sharding.str(), schedule);
+}
+
 std::optional<std::string> illegal(const StateSharding& sharding, const std::optional<Pipeline>& pipeline,
                                    std::int32_t microbatches) {
   if (!sharding.any() || !pipeline) return std::nullopt;
@@ -147,10 +156,7 @@ std::optional<std::string> illegal(const StateSharding& sharding, const std::opt
   if (versions.several())
     return fmt::format("{} needs weights that change once an iteration; schedule {} changes them in between",
                        sharding.str(), pipeline->schedule);
-  if (ways_of(*pipeline) > 1)
-    return fmt::format("{} needs microbatches that all run on the same devices; schedule {} has {} ways",
-                       sharding.str(), pipeline->schedule, ways_of(*pipeline));
-  return std::nullopt;
+  return refusal_in_ways(sharding, pipeline->schedule);
 }
 
 }  // namespace pipesim

@@ -95,6 +95,11 @@ StateSharding parse_state_sharding(std::string_view text);
 /// Names parts that contradict each other; nothing where none do.
 std::optional<std::string> contradiction(const StateSharding& sharding);
 
+/// Why microbatches that go both ways under a schedule (ScheduleKind::both_ways) can't divide state so. Their
+/// gradients are summed over the copies of both ways, which is done once an iteration: after one microbatch,
+/// only the copies of its own way would have something to add.
+std::optional<std::string> refusal_in_ways(const StateSharding& sharding, const std::string& schedule);
+
 /// Why a plan with this pipeline can't divide state, as "zero1 …". The pipeline must be legal.
 std::optional<std::string> illegal(const StateSharding& sharding, const std::optional<Pipeline>& pipeline,
                                    std::int32_t microbatches);

@@ -31,7 +31,7 @@ class Dataflow {
       : state_of_(std::move(state_of)),
         sharding_(options.state_sharding),
         graph_(graph),
-        strategy_(strategy),
+        ways_(strategies(strategy, options.pipeline)),
         tasks_(tasks),
         microbatches_(options.microbatches),
         segment_of_(recompute_segments(graph, options.recompute, options.pipeline)),
@@ -78,7 +78,22 @@ class Dataflow {
   };
 
   const TensorUse& use(UseRef ref) const { return graph_.op(ref.op).uses[static_cast<std::size_t>(ref.use)]; }
-  const ParallelConfig& config(OperatorId op) const { return strategy_[op.index()]; }
+  static std::vector<Strategy> strategies(const Strategy& strategy, const std::optional<Pipeline>& pipeline) {
+    if (!pipeline || ways_of(*pipeline) == 1) return {strategy};
+    std::size_t devices = 0;
+    for (const ParallelConfig& config : strategy) {
+      for (const DeviceId d : config.devices) devices = std::max(devices, d.index() + 1);
+    }
+    std::vector<Strategy> ways;
+    for (std::int32_t way = 0; way < ways_of(*pipeline); ++way)
+      ways.push_back(configs_of_way(strategy, *pipeline, way, devices));
+    return ways;
+  }
+  const ParallelConfig& config(OperatorId op, std::int32_t microbatch = 0) const {
+    return ways_[static_cast<std::size_t>(microbatch) % ways_.size()][op.index()];
+  }
+  // The first microbatch of each way.
+  std::int32_t first_ones() const { return std::min(microbatches_, static_cast<std::int32_t>(ways_.size())); }
   bool has(TaskKind kind, OperatorId op, DeviceId device) const {
     return compute_.contains({kind, op, device, 0});
   }
@@ -111,7 +126,7 @@ class Dataflow {
       if (!gives_gradient(c)) continue;
       const DeviceId first = config(c.op).devices.front();
       const bool weight = use(c).role == Role::Weight && has(TaskKind::BackwardWeight, c.op, first);
-      sources.push_back({c.op, gradient_layout(graph_.op(c.op), use(c), config(c.op)),
+      sources.push_back({c.op, gradient_layout(graph_.op(c.op), use(c), config(c.op, microbatch)),
                          weight ? TaskKind::BackwardWeight : TaskKind::BackwardInput, microbatch});
     }
     return sources;
@@ -120,17 +135,19 @@ class Dataflow {
   void check_forward(TensorId tensor, std::int32_t microbatch) {
     const UseRef producer = output(tensor);
     const Operator& op = graph_.op(producer.op);
-    const std::vector<Source> sources{{producer.op, produced_layout(op, use(producer), config(producer.op)),
+    const std::vector<Source> sources{{producer.op,
+                                       produced_layout(op, use(producer), config(producer.op, microbatch)),
                                        TaskKind::Forward, microbatch}};
     for (const UseRef c : graph_.consumers(tensor))
       check(tensor, TaskKind::ForwardTransfer, sources,
-            required_layout(graph_.op(c.op), use(c), config(c.op)), c.op, TaskKind::Forward, microbatch);
+            required_layout(graph_.op(c.op), use(c), config(c.op, microbatch)), c.op, TaskKind::Forward,
+            microbatch);
   }
 
   void check_backward(TensorId tensor, std::int32_t microbatch) {
     const UseRef producer = output(tensor);
     const Layout wanted =
-        required_gradient_layout(graph_.op(producer.op), use(producer), config(producer.op));
+        required_gradient_layout(graph_.op(producer.op), use(producer), config(producer.op, microbatch));
     for (const TaskKind pass : {TaskKind::BackwardInput, TaskKind::BackwardWeight}) {
       if (!has(pass, producer.op, config(producer.op).devices.front())) continue;
       check(tensor, TaskKind::BackwardTransfer, gradients(tensor, microbatch), wanted, producer.op, pass,
@@ -150,7 +167,8 @@ class Dataflow {
     const std::int32_t segment = segment_of_[producer.op.index()];
     if (segment < 0) return;
     const Operator& op = graph_.op(producer.op);
-    const std::vector<Source> sources{{producer.op, produced_layout(op, use(producer), config(producer.op)),
+    const std::vector<Source> sources{{producer.op,
+                                       produced_layout(op, use(producer), config(producer.op, microbatch)),
                                        TaskKind::Recompute, microbatch}};
     for (const UseRef c : graph_.consumers(tensor)) {
       const std::int32_t of_reader = segment_of_[c.op.index()];
@@ -158,7 +176,7 @@ class Dataflow {
       if (stage_of_[c.op.index()] != stage_of_[producer.op.index()]) continue;
       const bool again = has(TaskKind::Recompute, c.op, config(c.op).devices.front());
       if (!again && !(use(c).saved && has_backward(c.op))) continue;
-      const Layout read = required_layout(graph_.op(c.op), use(c), config(c.op));
+      const Layout read = required_layout(graph_.op(c.op), use(c), config(c.op, microbatch));
       for (const TaskKind pass : {TaskKind::Recompute, TaskKind::BackwardInput, TaskKind::BackwardWeight}) {
         if (again ? pass == TaskKind::Recompute : has(pass, c.op, config(c.op).devices.front()))
           check(tensor, TaskKind::RecomputeTransfer, sources, read, c.op, pass, microbatch);
@@ -172,12 +190,12 @@ class Dataflow {
     const UseRef producer = output(tensor);
     if (has(TaskKind::Recompute, producer.op, config(producer.op).devices.front())) return;
     const std::vector<Source> sources{
-        {producer.op, produced_layout(graph_.op(producer.op), use(producer), config(producer.op)),
+        {producer.op, produced_layout(graph_.op(producer.op), use(producer), config(producer.op, microbatch)),
          TaskKind::Forward, microbatch}};
     for (const UseRef c : graph_.consumers(tensor)) {
-      const Layout read = required_layout(graph_.op(c.op), use(c), config(c.op));
+      const Layout read = required_layout(graph_.op(c.op), use(c), config(c.op, microbatch));
       for (const TaskKind pass : {TaskKind::Recompute, TaskKind::BackwardInput, TaskKind::BackwardWeight}) {
-        const auto reader = compute_.find({pass, c.op, config(c.op).devices.front(), microbatch});
+        const auto reader = compute_.find({pass, c.op, config(c.op, microbatch).devices.front(), microbatch});
         if (reader == compute_.end()) continue;
         const bool waits = std::ranges::any_of(before_[reader->second.front().index()], [&](TaskId b) {
           const TaskLabel& l = tasks_.labels[b.index()];
@@ -201,19 +219,26 @@ class Dataflow {
             TaskKind::Update, 0);
       return check_gathers(weight);
     }
-    for (const UseRef c : graph_.consumers(weight)) {
-      const Layout read = required_layout(graph_.op(c.op), use(c), config(c.op));
-      check(weight, TaskKind::GradientSync, sources, read, graph_.consumers(weight).front().op,
-            TaskKind::Update, 0);
+    for (std::int32_t m = 0; m < first_ones(); ++m) {
+      for (const UseRef c : graph_.consumers(weight)) {
+        const Layout read = required_layout(graph_.op(c.op), use(c), config(c.op, m));
+        check(weight, TaskKind::GradientSync, sources, read, graph_.consumers(weight).front().op,
+              TaskKind::Update, 0);
+      }
     }
   }
 
   // An operator that needs more of a divided weight than its device keeps must wait for a gather of it; or
   // the device must get the updated weight between iterations.
   void check_gathers(TensorId weight) {
+    for (std::int32_t m = 0; m < first_ones(); ++m) check_gathers(weight, m);
+  }
+
+  // Of the way of this microbatch.
+  void check_gathers(TensorId weight, std::int32_t first) {
     const Layout& state = state_of_(weight);
     for (const UseRef c : graph_.consumers(weight)) {
-      const Layout read = required_layout(graph_.op(c.op), use(c), config(c.op));
+      const Layout read = required_layout(graph_.op(c.op), use(c), config(c.op, first));
       for (const LayoutEntry& e : read.entries()) {
         std::vector<Box> kept;
         for (const LayoutEntry& s : state.entries_on(e.device)) kept.push_back(state.box(s));
@@ -223,8 +248,8 @@ class Dataflow {
           continue;
         }
         // Without a gather for each use, later microbatches run after the first one.
-        const std::int32_t gathering = sharding_.gathers_to_use() ? microbatches_ : 1;
-        for (std::int32_t m = 0; m < gathering; ++m) {
+        const std::int32_t end = sharding_.gathers_to_use() ? microbatches_ : first + 1;
+        for (std::int32_t m = first; m < end; ++m) {
           check_gathered(weight, {TaskKind::Forward, c.op, e.device, m});
           if (sharding_.keeps_gathered() || !sharding_.gathers_to_use()) continue;
           for (const TaskKind pass : {TaskKind::BackwardInput, TaskKind::BackwardWeight})
@@ -356,7 +381,7 @@ class Dataflow {
   std::function<const Layout&(TensorId)> state_of_;
   StateSharding sharding_;
   const OperatorGraph& graph_;
-  const Strategy& strategy_;
+  std::vector<Strategy> ways_;  // microbatches take them in turn
   const TaskGraph& tasks_;
   std::int32_t microbatches_;
   std::vector<std::int32_t> segment_of_, stage_of_;  // by operator

@@ -113,8 +113,10 @@ std::int64_t RecipeSpace::count_recipes(const Recipe& mesh) const {
 
 bool RecipeSpace::has(const Recipe& mesh, const PipelineChoice& pipeline, const Recompute& recompute,
                       const StateSharding& sharding) const {
-  if (pipeline.both_ways && sharding.any()) return false;
-  const bool reduces_once = mesh.copies_of_weights() > 1 && !sharding.each_microbatch();
+  if (pipeline.both_ways && refusal_in_ways(sharding, pipeline.schedule)) return false;
+  const bool copies = pipeline.both_ways || mesh.copies_of_weights() > 1;
+  if (sharding.any() && !copies) return false;
+  const bool reduces_once = copies && !sharding.each_microbatch();
   if (pipeline.repeats && !reduces_once) return false;
   if (!filter_.rules().allows && !filter_.concerns(RecipeTrait::Reduction)) return true;
   const Recipe made = recipe(mesh, pipeline, recompute, sharding);
@@ -351,7 +353,8 @@ std::vector<StateSharding> RecipeSpace::find_shardings(const Recipe& mesh) const
     if (filter_.allows(recipe, kShardingTraits)) found.push_back(sharding);
   };
   for (StateSharding sharding : kinds_of_sharding(mesh.pipeline > 1)) {
-    if (sharding.any() && mesh.copies_of_weights() == 1) continue;
+    // One copy of a pipeline may still hold weights twice, see has().
+    if (sharding.any() && mesh.copies_of_weights() == 1 && mesh.pipeline == 1) continue;
     add(sharding);
     if (!sharding.any() || inside <= 1 || inside >= dense || dense % inside != 0) continue;
     sharding.group = static_cast<std::int32_t>(inside);

@@ -29,7 +29,7 @@ struct StageDivision {
 struct PipelineChoice {
   std::size_t division = 0;  ///< of RecipeSpace::divisions()
   std::string schedule;      ///< "": that which the number of chunks implies
-  bool both_ways = false;    ///< needs another copy of the weights, and divides no state
+  bool both_ways = false;    ///< has another copy of the weights, which divides state with the first one
   std::optional<GradientReduction> reduction = {};
   bool repeats = false;  ///< an earlier choice differs in the reduction alone
   std::optional<StageMessages> messages = {};
@@ -43,7 +43,7 @@ struct PipelineChoice {
 ///   first and last stage within two layers of the others; every vpp that divides the layers of a group
 ///   where devices are of several kinds, mixed_divisions() too
 ///   the schedules that take no number and train as the model does without a pipeline;
-///   those that go both ways with zero 0 alone
+///   those that go both ways where gradients are reduced once: zero 0, 1, and 3 with reshard=last
 ///   recompute none, selective, full, or those of the filter's rules and conditions
 ///   zero 0 to 3, over all copies of a weight or over those inside a node
 ///   overlap of gathers, reductions, messages and tp as the filter's rules say, or its conditions ask for

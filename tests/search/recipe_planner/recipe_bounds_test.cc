@@ -179,10 +179,11 @@ class SimulatedPick {
                                                        *traffic, recipe.gradient_reduction());
       bound.time =
           std::max({bound.time, divided.time(shape, microbatches), divided.time(*traffic, shape), by_steps});
-      bound.memory = std::max(
-          bound.memory,
-          divided.memory(shape, permanent_bytes(made.of_class.front(), fewest.times, recipe.state_sharding,
-                                                options_.gradient_type, options_.optimizer)));
+      bound.memory =
+          std::max(bound.memory,
+                   divided.memory(shape, permanent_bytes(made.of_class.front(), recipe.ways() * fewest.times,
+                                                         recipe.state_sharding, options_.gradient_type,
+                                                         options_.optimizer)));
       EXPECT_LE(least_time(copy, parts, recipe.pipeline, microbatches), divided.time(shape, microbatches));
     }
   }
@@ -373,6 +374,23 @@ BoundCase long_iteration() {
   BoundCase made = bound_cases()[2];
   made.samples = 128;
   return made;
+}
+
+// Copies of both ways divide state, and one gathers what the other keeps.
+TEST(RecipeBounds, AreNeverAboveTheSimulationWhereBothWaysDivideState) {
+  std::vector<RecipeCondition> conditions;
+  for (const char* condition : {"schedule=chimera,dualpipe", "zero=1,3"})
+    conditions.push_back(parse_recipe_condition(condition, false));
+  std::set<std::string> schedules;
+  for (const char* runtime : {"pipesim", "megatron", "pipesim:interference=1,sharded-sums=whole"}) {
+    const Shares shares = expect_below_simulation(60, parse_runtime(runtime), schedules, bound_cases(),
+                                                  RecipeFilter(conditions));
+    RecordProperty(runtime, std::to_string(shares.time));
+    if (shares.number < 30) return;  // a single seed
+    EXPECT_GT(shares.time, 0.4);
+    EXPECT_GT(shares.memory, 0.4);
+  }
+  EXPECT_THAT(schedules, testing::ElementsAre("chimera", "dualpipe"));
 }
 
 // What collectives take is a tenth of these times or more, so a bound that counted it twice would be above

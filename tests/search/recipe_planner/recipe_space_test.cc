@@ -124,12 +124,12 @@ std::set<std::string> all_recipes(const SpaceCase& c, const std::vector<std::int
                     r.state_sharding.kind = static_cast<StateSharding::Kind>(zero);
                     if (zero == 3 && r.pipeline > 1) r.state_sharding.reshard = StateSharding::Reshard::Last;
                     const std::int64_t dense = r.data * r.context;
-                    if (zero > 0 && std::max(dense, r.divides_experts() ? r.expert_data() : 1) == 1) continue;
                     if (group > 0 && (zero == 0 || group * r.tensor != in_node || group >= dense)) continue;
                     r.state_sharding.group = static_cast<std::int32_t>(group);
                     const bool lies = schedule == "zb-v" || schedule == "dualpipe-v";
                     if (lies != in_v || (schedule == "interleaved") != (!in_v && vpp > 1)) continue;
                     if (schedule != r.schedule_name()) r.schedule = schedule;
+                    if (zero > 0 && r.copies_of_weights() == 1) continue;
                     if (c.samples % (r.data * mbs) != 0 || c.model.illegal(r)) continue;
                     const PipelineShape shape{static_cast<std::int32_t>(r.pipeline),
                                               static_cast<std::int32_t>(c.samples / (r.data * mbs)),
@@ -233,7 +233,7 @@ TEST(RecipeSpace, TriesBothValuesOfOverlapThatConditionsName) {
   std::set<std::string> expected;
   c.space().visit([&](const Recipe& plain) {
     const int zero = static_cast<int>(plain.state_sharding.kind);
-    const bool reduces_once = plain.pipeline > 1 && plain.data * plain.context > 1 && zero != 2;
+    const bool reduces_once = plain.pipeline > 1 && plain.copies_of_weights() > 1 && zero != 2;
     for (const bool gather : {false, true}) {
       for (const bool overlapped : {false, true}) {
         Recipe r = plain;

@@ -272,9 +272,11 @@ TEST(ExpandRecipe, SaysWhyNotAndWhatWouldBePossible) {
   EXPECT_EQ(message(kSmallGpt, "pp1,schedule=chimera"),
             "recipe \"dp8,mbs1,schedule=chimera\": schedule needs pp2 or more; the nearest that is possible: "
             "dp8,mbs1");
-  EXPECT_EQ(message(kSmallGpt, "pp2,schedule=dualpipe,zero1"),
-            "recipe \"pp2,dp4,mbs1,zero1,schedule=dualpipe\": schedule=dualpipe has copies of weights in two "
-            "groups, which zero1 does not divide; the nearest that is possible: pp2,dp4,mbs1,zero1");
+  EXPECT_THAT(message(kSmallGpt, "pp2,schedule=dualpipe,zero2"),
+              HasSubstr("zero2 moves weights or gradients in each microbatch, of which half run on each copy "
+                        "under schedule=dualpipe; allowed: zero1, or zero3 with reshard=last"));
+  EXPECT_THAT(message(kSmallGpt, "pp2,schedule=dualpipe,zero1,shard=3"),
+              HasSubstr("shard=3 does not divide the 8 copies of a weight (dp4 x 2 directions)"));
   EXPECT_EQ(
       message(kSmallGpt, "pp2,vpp1,schedule=zb-v"),
       "recipe \"pp2,vpp1,dp4,mbs1,schedule=zb-v\": schedule=zb-v puts two stages on each group, which vpp1 "

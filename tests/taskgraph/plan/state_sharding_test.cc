@@ -109,7 +109,13 @@ TEST(StateSharding, NeedsWeightsThatChangeOnce) {
   EXPECT_EQ(illegal(sharding, Pipeline{"1f1b", {0, 1}}, 4), std::nullopt);
   EXPECT_THAT(*illegal(sharding, Pipeline{"pipedream", {0, 1}}, 4), HasSubstr("changes them in between"));
   EXPECT_THAT(*illegal(sharding, Pipeline{"inference", {0, 1}}, 4), HasSubstr("trains nothing"));
-  EXPECT_THAT(*illegal(sharding, Pipeline{"chimera", {0, 1}}, 4), HasSubstr("2 ways"));
+  for (const char* schedule : {"chimera", "dualpipe"}) {
+    for (const char* once : {"zero1", "zero1,shard=2", "zero1,overlap=gather", "zero3,reshard=last"})
+      EXPECT_EQ(illegal(parse_state_sharding(once), Pipeline{schedule, {0, 1}}, 4), std::nullopt);
+    for (const char* each : {"zero2", "zero3", "zero3,gradients=whole"})
+      EXPECT_THAT(*illegal(parse_state_sharding(each), Pipeline{schedule, {0, 1}}, 4),
+                  HasSubstr("allowed: zero1, or zero3 with reshard=last"));
+  }
 }
 
 }  // namespace

@@ -19,6 +19,7 @@
 #include "taskgraph/proofs/lane_classes.h"
 #include "tests/seeds.h"
 #include "tests/taskgraph/random_pipelines.h"
+#include "tests/taskgraph/random_state_sharding.h"
 #include "tests/taskgraph/replica_plans.h"
 #include "topologies/device_kinds.h"
 #include "topologies/gpu_share.h"
@@ -169,6 +170,14 @@ TEST(Folding, OfRandomPlansRunsAsTheWholePlan) {
         }
         if (rng.below(3) == 0) p.options.pipeline.reset();
         if (rng.below(3) == 0) p.options.recompute = parse_recompute("full");
+        Rng apart = rng.split(3);  // seeds keep what else is drawn from them
+        if (p.options.pipeline && apart.below(2) == 0) {
+          PlanOptions both_ways = p.options;
+          both_ways.pipeline->schedule = "dualpipe";
+          both_ways.microbatches = 2 * both_ways.pipeline->num_stages();
+          both_ways.state_sharding = random_state_sharding(apart);
+          if (!illegal(graph, p.strategy, both_ways, topology)) p.options = both_ways;
+        }
         if (illegal(graph, p.strategy, p.options, topology)) return;
         const CostModel& used = p.options.microbatches % 2 == 0 ? costs : busy;
         folded += expect_folded_as_whole(graph, used, p.options, p.strategy) > 1 ? 1 : 0;
@@ -263,12 +272,14 @@ TEST(Folding, OfDividedStateRunsAsTheWholePlan) {
   for (const char* sharding :
        {"zero1", "zero2", "zero3", "zero3,reshard=never", "zero3,shard=2,prefetch=0", "zero1,shard=2",
         "zero1,overlap=gather", "zero2,shard=2,overlap=gather,prefetch=0,gather=float32",
-        "zero3,weights=float32"}) {
-    for (const char* schedule : {"1f1b", "interleaved", "zb-h1", "zb-v", "dualpipe-v"}) {
+        "zero3,weights=float32", "zero3,reshard=last"}) {
+    for (const char* schedule :
+         {"1f1b", "interleaved", "zb-h1", "zb-v", "dualpipe-v", "chimera", "dualpipe"}) {
       SCOPED_TRACE(fmt::format("{}, {}", sharding, schedule));
       for (const ReplicaShape shape : {ReplicaShape{4, 2, 2}, ReplicaShape{1, 2, 8}, ReplicaShape{2, 1, 8}}) {
         ReplicaPlan plan = plan_in_both(graph, shape, schedule);
         plan.options.state_sharding = parse_state_sharding(sharding);
+        if (illegal(graph, plan.strategy, plan.options, topology)) continue;
         constexpr std::string_view kBroadcasts = "pipesim:sharded-weights=broadcast";
         EXPECT_THAT(folded_to(graph, topology, plan, kBroadcasts), Ge(1.9));
         if (shape.pipeline > 1) continue;
