@@ -157,7 +157,8 @@ class PartMemory : private PartOnMesh {
       const bool once = !again(kind, op) && has_backward(op);
       const bool stores = recomputation(kind).any() && recomputation(kind).stores_results(op);
       for (const TensorUse& use : tables_[op].op->uses) {
-        if (use.role == Role::Output) add(kept, bytes_of(use.tensor, (use.saved && once) || stores, kept_for));
+        if (use.role == Role::Output)
+          add(kept, bytes_of(use.tensor, (use.saved && once) || stores, kept_for));
       }
       if (once) add(kept, saved_by(tables_[op]));
     }

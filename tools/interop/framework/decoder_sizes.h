@@ -48,7 +48,7 @@ struct DecoderSizes {
   enum class Biases : std::uint8_t { None, Qkv, Attention, Layers };
   bool gated = false;
   bool separate_gate = false;  ///< the gate's activation and its product are two kernels
-  bool head_norm = false;  ///< norms of queries and keys
+  bool head_norm = false;      ///< norms of queries and keys
   DataType type = DataType::Float32;
   bool float8 = false;  ///< products of layers multiply in it
   std::int64_t sequence = 0, layers = 0, hidden = 0, heads = 0, kv_heads = 0, head_width = 0;

@@ -35,8 +35,8 @@ nlohmann::ordered_json json_of(const IterationParts& parts);
 std::string memory_table(const std::vector<StageMemory>& stages, const Topology& topology);
 
 /// An array of objects with stages, device, peak_bytes, communicators (their number), communicators_bytes,
-/// reserved_bytes (what an allocator holds for the peak), process_bytes (that, communicators and the context),
-/// and at_peak_bytes, which has a member for each category.
+/// reserved_bytes (what an allocator holds for the peak), process_bytes (that, communicators and the
+/// context), and at_peak_bytes, which has a member for each category.
 nlohmann::ordered_json json_of(const std::vector<StageMemory>& stages, const Topology& topology);
 
 }  // namespace pipesim
