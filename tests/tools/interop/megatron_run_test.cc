@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,7 +8,6 @@
 #include "sim/base/files.h"
 #include "tests/refusal.h"
 #include "tests/seeds.h"
-#include "tests/tools/interop/documented_settings.h"
 #include "tests/tools/interop/framework_case.h"
 #include "tests/tools/interop/megatron_case.h"
 #include "tools/interop/frameworks.h"
@@ -18,6 +16,7 @@
 #include "tools/interop/megatron/megatron_files.h"
 #include "tools/interop/megatron/megatron_flags.h"
 #include "tools/interop/megatron/megatron_run.h"
+
 namespace pipesim {
 namespace {
 

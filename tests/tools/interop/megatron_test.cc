@@ -3,13 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <filesystem>
-
-#include "sim/base/errors.h"
-#include "sim/base/files.h"
 #include "tests/refusal.h"
-#include "tests/seeds.h"
 #include "tests/tools/interop/documented_settings.h"
 #include "tests/tools/interop/framework_case.h"
 #include "tests/tools/interop/megatron_case.h"
@@ -19,6 +13,7 @@
 #include "tools/interop/megatron/megatron_files.h"
 #include "tools/interop/megatron/megatron_flags.h"
 #include "tools/interop/megatron/megatron_run.h"
+
 namespace pipesim {
 namespace {
 
