@@ -232,6 +232,13 @@ TEST(Megatron, ReadsDeepSpeedsConfiguration) {
       (std::vector<std::string>{
           "./ds.$JOB.json: zero_optimization.offload_optimizer.device: the optimizer's state stays on the "
           "devices, and so does its update"}));
+  // What the runtime says by default is not told.
+  EXPECT_EQ(megatron_run(file_with(", \"reduce_bucket_size\": 2e8, \"sub_group_size\": 1e9, "
+                                   "\"stage3_max_reuse_distance\": 1000000000"),
+                         8)
+                .left_out,
+            (std::vector<std::string>{"./ds.$JOB.json: zero_optimization.reduce_bucket_size: --runtime "
+                                      "deepspeed:buckets=… says it"}));
   const FrameworkRun run = run_of_text(kUsualArguments + "--deepspeed --deepspeed-config none.json", 8);
   EXPECT_EQ(run.left_out,
             (std::vector<std::string>{"--deepspeed-config: none.json is not there, so no state is sharded"}));

@@ -32,7 +32,7 @@ constexpr KnownSettings kDeepspeedKeys[] = {
      "optimizer.params.* optimizer.legacy_fusion scheduler.* gradient_clipping prescale_gradients "
      "gradient_predivide_factor steps_per_print wall_clock_breakdown dump_state memory_breakdown seed "
      "fp16.auto_cast fp16.loss_scale fp16.loss_scale_window fp16.initial_scale_power fp16.hysteresis "
-     "fp16.consecutive_hysteresis fp16.min_loss_scale bf16.check_grad_overflow bf16.immediate_grad_update "
+     "fp16.consecutive_hysteresis fp16.min_loss_scale bf16.check_grad_overflow "
      "flops_profiler.* tensorboard.* wandb.* csv_monitor.* comet.* monitor_config.* comms_logger.* "
      "checkpoint.* "
      "autotuning.* aio.* zero_allow_untested_optimizer zero_force_ds_cpu_optimizer dataloader_drop_last "
@@ -41,10 +41,9 @@ constexpr KnownSettings kDeepspeedKeys[] = {
      "zero_optimization.stage3_gather_fp16_weights_on_model_save zero_optimization.legacy_stage1 "
      "zero_optimization.grad_hooks zero_optimization.log_trace_cache_warnings "
      "zero_optimization.use_all_reduce_for_fetch_params "
-     // Sizes of buckets: plans gather and reduce a layer at a time.
-     "zero_optimization.allgather_bucket_size zero_optimization.reduce_bucket_size "
-     "zero_optimization.stage3_prefetch_bucket_size zero_optimization.sub_group_size "
-     "zero_optimization.stage3_max_live_parameters zero_optimization.stage3_max_reuse_distance "
+     // Plans gather a layer at a time.
+     "zero_optimization.allgather_bucket_size zero_optimization.stage3_prefetch_bucket_size "
+     "zero_optimization.stage3_max_live_parameters "
      "zero_optimization.allgather_partitions zero_optimization.contiguous_gradients "
      "zero_optimization.round_robin_gradients zero_optimization.memory_efficient_linear "
      "activation_checkpointing.profile activation_checkpointing.number_checkpoints "
@@ -60,6 +59,13 @@ constexpr KnownSettings kDeepspeedKeys[] = {
      "zero_optimization.cpu_offload_use_pin_memory"},
     {Effect::NotModelled, "zero_optimization.overlap_comm", "reductions of pipelines follow their steps",
      "true"},
+    {Effect::NotModelled, "zero_optimization.reduce_bucket_size", "--runtime deepspeed:buckets=… says it",
+     "500000000"},
+    {Effect::NotModelled, "zero_optimization.sub_group_size", "--runtime deepspeed:step-part=… says it",
+     "1000000000"},
+    {Effect::NotModelled, "zero_optimization.stage3_max_reuse_distance",
+     "--runtime deepspeed:reuse-distance=… says it", "1000000000"},
+    {Effect::NotModelled, "bf16.immediate_grad_update", "--runtime deepspeed:own-gradients=freed says it"},
     {Effect::NotModelled, "zero_optimization.stage3_param_persistence_threshold",
      "small weights are gathered as all others", "10000.0"},
     {Effect::NotModelled, "zero_optimization.zero_hpz_partition_size",

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 
 #include "sim/base/suggest.h"
@@ -20,6 +21,17 @@ std::vector<std::string> words_of(std::string_view text) {
   return words;
 }
 
+// Numbers are the same however they are written: 5e8, 500000000.
+bool is_same(const std::string& text, std::string_view other) {
+  if (text == other) return true;
+  const std::string others(other);
+  char *end = nullptr, *others_end = nullptr;
+  const double number = std::strtod(text.c_str(), &end),
+               others_number = std::strtod(others.c_str(), &others_end);
+  return end != text.c_str() && *end == 0 && others_end != others.c_str() && *others_end == 0 &&
+         number == others_number;
+}
+
 bool asks_for(const Setting& setting, std::string_view unless) {
   switch (setting.kind) {
     case Setting::Kind::None:
@@ -28,7 +40,7 @@ bool asks_for(const Setting& setting, std::string_view unless) {
       return !setting.items.empty();
     default:
       return setting.text != "false" && setting.text != "0" && setting.text != "0.0" &&
-             !setting.text.empty() && (unless.empty() || setting.text != unless);
+             !setting.text.empty() && (unless.empty() || !is_same(setting.text, unless));
   }
 }
 
