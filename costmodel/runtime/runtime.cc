@@ -65,7 +65,7 @@ std::vector<RuntimePreset> all_presets() {
   Runtime internevo = of_torch("internevo", megatron, true, kUpdate);
   internevo.broadcasts_weights = true;
   // deepspeed/runtime/zero/config.py: sub_group_size, reduce_bucket_size and stage3_max_reuse_distance by
-  // default. deepspeed/runtime/bf16_optimizer.py: without immediate_grad_update, its default, gradients stay.
+  // default. deepspeed/runtime/bf16_optimizer.py: gradients stay, with immediate_grad_update as well.
   Runtime deepspeed = of_torch("deepspeed", megatron, true, kUpdate);
   deepspeed.step_gradients = StepGradients::Flat;
   deepspeed.step_part = 1'000'000'000;

@@ -79,7 +79,7 @@ void WeightGathers::begin(const BoundStrategy& strategy, std::int32_t microbatch
 // The ways that any microbatch goes.
 std::int32_t WeightGathers::ways() const { return std::min(contents_.ways(), made_.microbatches()); }
 
-// Of a way. Where microbatches go both ways, a device has another stage on each.
+// Notes the layers of a way. Where microbatches go both ways, a device has another stage on each.
 void WeightGathers::note_layers(const BoundStrategy& strategy, std::int32_t way) {
   const auto note = [&](OperatorId op, TaskId first, const PassWork& work, auto keep) {
     if (!first.valid()) return;

@@ -234,7 +234,7 @@ class Dataflow {
     for (std::int32_t m = 0; m < first_ones(); ++m) check_gathers(weight, m);
   }
 
-  // Of the way of this microbatch.
+  // Checks those of the way that this microbatch goes.
   void check_gathers(TensorId weight, std::int32_t first) {
     const Layout& state = state_of_(weight);
     for (const UseRef c : graph_.consumers(weight)) {

@@ -32,7 +32,7 @@ constexpr KnownSettings kDeepspeedKeys[] = {
      "optimizer.params.* optimizer.legacy_fusion scheduler.* gradient_clipping prescale_gradients "
      "gradient_predivide_factor steps_per_print wall_clock_breakdown dump_state memory_breakdown seed "
      "fp16.auto_cast fp16.loss_scale fp16.loss_scale_window fp16.initial_scale_power fp16.hysteresis "
-     "fp16.consecutive_hysteresis fp16.min_loss_scale bf16.check_grad_overflow "
+     "fp16.consecutive_hysteresis fp16.min_loss_scale bf16.check_grad_overflow bf16.immediate_grad_update "
      "flops_profiler.* tensorboard.* wandb.* csv_monitor.* comet.* monitor_config.* comms_logger.* "
      "checkpoint.* "
      "autotuning.* aio.* zero_allow_untested_optimizer zero_force_ds_cpu_optimizer dataloader_drop_last "
@@ -65,7 +65,6 @@ constexpr KnownSettings kDeepspeedKeys[] = {
      "1000000000"},
     {Effect::NotModelled, "zero_optimization.stage3_max_reuse_distance",
      "--runtime deepspeed:reuse-distance=… says it", "1000000000"},
-    {Effect::NotModelled, "bf16.immediate_grad_update", "--runtime deepspeed:own-gradients=freed says it"},
     {Effect::NotModelled, "zero_optimization.stage3_param_persistence_threshold",
      "small weights are gathered as all others", "10000.0"},
     {Effect::NotModelled, "zero_optimization.zero_hpz_partition_size",
