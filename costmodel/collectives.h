@@ -68,8 +68,8 @@ inline constexpr Bytes any_size(std::numeric_limits<std::int64_t>::max());
 
 /// One way to do a collective on one group: everything but the size.
 struct CollectiveAlgorithm {
-  /// "ring", "tree", "hierarchical", "direct", "broadcast", "route" (send); with NCCL's protocols also
-  /// "ring LL", "ring LL128", "ring Simple", "NVLS" (links/protocols.h)
+  /// "ring", "tree", "hierarchical", "direct", "by nodes", "broadcast", "route" (send); with NCCL's protocols
+  /// also "ring LL", "ring LL128", "ring Simple", "NVLS" (links/protocols.h)
   std::string_view name;
   Seconds latency;
   std::vector<Phase> phases;        ///< one after the other

@@ -125,6 +125,14 @@ class CostModel {
   /// over the hops, c chunks take T + cκ + F/c + K; the best c gives T + K + 2√(κF). Not calibrated.
   [[nodiscard]] CollectivePlan plan_broadcast_gather(std::span<const DeviceId> group) const;
 
+  /// Plans an all-to-all of tokens and their experts that takes this route: a token crosses once to each node
+  /// of its experts, from a device to the one of equal position, which hands it on (DeepSeek-AI,
+  /// arXiv:2412.19437, section 3.2.2); results come back the same way, summed before they cross. Both links
+  /// stream at once. The size is that of all rows, a row for each expert of a token. Where the group is on
+  /// one node or on unequal ones it is plan_collective() of an all-to-all. Not calibrated.
+  [[nodiscard]] CollectivePlan plan_token_exchange(std::span<const DeviceId> group,
+                                                   const NodeRoute& route) const;
+
   /// The least possible time of the pass on this kind of device: full efficiency, no launch overhead. For
   /// lower bounds, which hold only without a calibration.
   [[nodiscard]] Seconds ideal_time(const OperatorGraph& graph, const Operator& op, Pass pass,
@@ -165,6 +173,7 @@ class CollectivePlanner {
 
   [[nodiscard]] CollectivePlan plan(Collective kind, std::span<const DeviceId> group);
   [[nodiscard]] CollectivePlan plan_broadcast_gather(std::span<const DeviceId> group);
+  [[nodiscard]] CollectivePlan plan_token_exchange(std::span<const DeviceId> group, const NodeRoute& route);
 
  private:
   class Group;

@@ -33,6 +33,7 @@ class CollectivePlanner::Group {
         nodes_(members_by_node(topology, group_)) {}
 
   [[nodiscard]] const std::vector<DeviceId>& members() const { return group_; }
+  [[nodiscard]] std::int64_t num_nodes() const { return std::ssize(nodes_); }
 
   std::vector<CollectiveAlgorithm> algorithms(Collective kind, DeviceId root) {
     root_ = root;
@@ -48,6 +49,41 @@ class CollectivePlanner::Group {
     if (rooted(kind) || kind == Collective::AllReduce) found.push_back(tree(kind));
     if (!rooted(kind) && equal_nodes()) found.push_back(hierarchical(kind));
     return found;
+  }
+
+  /// An all-to-all in which a row for several devices of a node crosses to it once, to the device of equal
+  /// position, which hands it on; or the way back, with sums in place of copies. `once`: rows that cross, in
+  /// shares of those that arrive. Nothing where the group is on one node or on unequal ones.
+  std::optional<CollectiveAlgorithm> all_to_all_by_nodes(double once) {
+    if (nodes_.size() < 2 || !equal_nodes()) return std::nullopt;
+    const auto n = static_cast<double>(group_.size()), nodes = static_cast<double>(nodes_.size());
+    const std::size_t members = nodes_.front().devices.size();
+    const std::size_t shifts =
+        std::min(nodes_.size() - 1, std::max<std::size_t>(1, most_pairs / group_.size()));
+    LoadTable load = empty_load();
+    double between = 0, inside = 0;  // latencies
+    const double crossing = once * part(nodes_.size()) / n / static_cast<double>(shifts);
+    for (std::size_t s = 0; s < shifts; ++s) {
+      const std::size_t shift = 1 + (2 * s + 1) * (nodes_.size() - 1) / (2 * shifts);
+      for (std::size_t a = 0; a < nodes_.size(); ++a) {
+        const NodeMembers &from = nodes_[a], &to = nodes_[(a + shift) % nodes_.size()];
+        for (std::size_t k = 0; k < members; ++k)
+          between = std::max(between, add_hop(from.devices[k], to.devices[k], crossing, load));
+      }
+    }
+    // To each device of its node a device hands on what has come for it from one device of every node.
+    for (const NodeMembers& node : nodes_) {
+      for (const DeviceId from : node.devices) {
+        for (const DeviceId to : node.devices) {
+          if (from != to) inside = std::max(inside, add_hop(from, to, nodes / (n * n), load));
+        }
+      }
+    }
+    const double peers = nccl::peer_overhead * static_cast<double>(nodes_.size() - 1 + members - 1);
+    CollectiveAlgorithm result{"by nodes", Seconds(nccl::call_overhead + between + inside + peers), {}, {}};
+    crosses_nodes_ = true;
+    add_phase(result, load);
+    return result;
   }
 
   CollectiveAlgorithm broadcast_gather() {
@@ -383,6 +419,16 @@ CollectivePlan CollectivePlanner::plan_broadcast_gather(std::span<const DeviceId
   return costs_.plan_of({group_of(group).broadcast_gather()}, group);
 }
 
+CollectivePlan CollectivePlanner::plan_token_exchange(std::span<const DeviceId> group,
+                                                      const NodeRoute& route) {
+  check_group(costs_.topology(), Collective::AllToAll, group);
+  const std::int64_t nodes = group_of(group).num_nodes();
+  const double once = route.nodes_of_a_token(nodes) / static_cast<double>(route.chosen);
+  std::optional<CollectiveAlgorithm> by_nodes = group_of(group).all_to_all_by_nodes(once);
+  if (!by_nodes) return plan(Collective::AllToAll, group);
+  return costs_.plan_of({std::move(*by_nodes)}, group);
+}
+
 CollectivePlan CollectivePlanner::plan(Collective kind, std::span<const DeviceId> group) {
   check_group(costs_.topology(), kind, group);
   std::vector<CollectiveAlgorithm> algorithms;
@@ -399,6 +445,10 @@ CollectivePlan CollectivePlanner::plan(Collective kind, std::span<const DeviceId
 
 CollectivePlan CostModel::plan_broadcast_gather(std::span<const DeviceId> group) const {
   return CollectivePlanner(*this).plan_broadcast_gather(group);
+}
+
+CollectivePlan CostModel::plan_token_exchange(std::span<const DeviceId> group, const NodeRoute& route) const {
+  return CollectivePlanner(*this).plan_token_exchange(group, route);
 }
 
 CollectivePlan CostModel::plan_collective(Collective kind, std::span<const DeviceId> group) const {

@@ -13,6 +13,25 @@ Lack TensorUse::lack(FactorIndex factor) const {
   return Lack::Summed;
 }
 
+double TensorUse::sent_share(DataType own) const {
+  constexpr double kBlock = 128, kBytesOfScale = 4;
+  if (!sent_as || bytes_per_element(*sent_as) >= bytes_per_element(own)) return 1;
+  return (static_cast<double>(bytes_per_element(*sent_as)) + kBytesOfScale / kBlock) /
+         static_cast<double>(bytes_per_element(own));
+}
+
+// Some nodes are drawn, then experts of these, none twice.
+double NodeRoute::nodes_of_a_token(std::int64_t of) const {
+  const double all = static_cast<double>(std::min(nodes, of)),
+               on_node = static_cast<double>(experts) / static_cast<double>(of);
+  double without = 1;  // how likely one of the nodes is to have none of the token's experts
+  for (std::int64_t i = 0; i < chosen; ++i) {
+    const double left = all * on_node - static_cast<double>(i);
+    without *= left <= 0 ? 0 : std::max(0.0, 1 - on_node / left);
+  }
+  return all * (1 - without);
+}
+
 bool TensorUse::follows(FactorIndex factor) const {
   return std::any_of(dims.begin(), dims.end(), [factor](const IndexExpr& e) {
     return std::find(e.factors.begin(), e.factors.end(), factor) != e.factors.end();

@@ -32,6 +32,17 @@ enum class Lack : std::uint8_t {
   Same     ///< every shard has it and gets the full gradient: copies, never added
 };
 
+/// How tokens get to their experts' nodes, and results back: each token goes to a node once, however many of
+/// its experts are there, and is handed on inside the node; results are added up there before they leave. A
+/// token's experts are on so many nodes at most (DeepSeek-AI, arXiv:2412.19437, sections 2.1.2 and 3.2.2).
+struct NodeRoute {
+  std::int64_t experts = 0, chosen = 0, nodes = 0;
+  auto operator<=>(const NodeRoute&) const = default;
+  /// On how many of `of` nodes, which have as many experts each, a token's experts are, on average: where it
+  /// is as likely to go to any, and to any experts of those.
+  [[nodiscard]] double nodes_of_a_token(std::int64_t of) const;
+};
+
 /// One tensor as one operator sees it.
 struct TensorUse {
   TensorId tensor;
@@ -42,6 +53,13 @@ struct TensorUse {
   bool saved_for_weights = false;  ///< of these: only the weights' gradients need it, not the inputs'
   /// If saved: the other type in which forward writes what backward reads. None: the tensor itself is kept.
   std::optional<DataType> saved_as = {};
+  /// With saved_as: a second run of forward reads what the first one wrote for backward, too, unless the
+  /// tensor is made again itself.
+  bool runs_again_from_saved = false;
+  /// The narrower type in which what the operator makes travels: an output's data, or an input's gradient.
+  /// 128 elements have a scale of four bytes. None: it is the tensor's type.
+  std::optional<DataType> sent_as = {};
+  std::optional<NodeRoute> route = {};  ///< of an output or input that has tokens by expert
   double forward_passes = 1;   ///< times forward runs over its bytes (batch norm reads x twice; an embedding
                                ///< table 0, the rows read are counted in Operator::extra_bytes)
   double backward_passes = 1;  ///< times backward runs over its bytes, if saved or needed there
@@ -49,6 +67,8 @@ struct TensorUse {
   [[nodiscard]] bool follows(FactorIndex factor) const;
   /// Whether backward reads what the use, an input or index, brought to forward.
   [[nodiscard]] bool read_in_backward() const { return saved || role == Role::Index; }
+  /// The part of the bytes of the tensor's own type that travels (sent_as).
+  [[nodiscard]] double sent_share(DataType own) const;
   bool operator==(const TensorUse&) const = default;
 };
 

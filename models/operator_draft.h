@@ -41,6 +41,17 @@ class OperatorDraft {
     if (!on) op.attributes.erase(attribute);
     return on;
   }
+  /// A number or a word that came later than the kind: where it is `usual` it is left out in the same way.
+  std::int64_t added_integer(const std::string& attribute, std::int64_t usual) {
+    const std::int64_t value = integer(attribute);
+    if (value == usual) op.attributes.erase(attribute);
+    return value;
+  }
+  std::string added_word(const std::string& attribute, const std::string& usual) {
+    const std::string value = word(attribute);
+    if (value == usual) op.attributes.erase(attribute);
+    return value;
+  }
   [[nodiscard]] double real(const std::string& attribute) const;
   [[nodiscard]] const std::string& word(const std::string& attribute) const;
   [[nodiscard]] const std::vector<std::int64_t>& list(const std::string& attribute) const;

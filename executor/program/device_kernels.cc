@@ -26,6 +26,19 @@ void require_own_type(const Operator& op) {
         "operator \"{}\" ({}) multiplies in {}, for which there is no kernel; products=own in the "
         "model keeps the operands' type",
         op.name, op.kind, name_of(op.casts->type)));
+  for (const TensorUse& use : op.uses) {
+    if (use.sent_as || use.route)
+      throw InputError(fmt::format(
+          "operator \"{}\" ({}) sends tokens {}, which devices here do not; dispatch=own and token_nodes=0 "
+          "in "
+          "the model send each to its experts in its own type",
+          op.name, op.kind, use.sent_as ? "in " + std::string(name_of(*use.sent_as)) : "to each node once"));
+    if (use.runs_again_from_saved)
+      throw InputError(fmt::format(
+          "operator \"{}\" ({}) keeps its inputs in {}, for which there is no kernel; swiglu_inputs=own in "
+          "the model keeps them as they are",
+          op.name, op.kind, name_of(*use.saved_as)));
+  }
   if (const auto stored = op.attributes.find("stored"); stored != op.attributes.end())
     throw InputError(fmt::format(
         "operator \"{}\" ({}) has weights in {}, for which there is no kernel; base=own in the model keeps "

@@ -25,8 +25,9 @@ class DeviceKernels {
   [[nodiscard]] virtual std::int64_t saved_bytes(const Operator& op, std::span<const Range> ranges) const = 0;
 };
 
-/// For require_kernel(): InputError where products multiply in another type than the operands'
-/// (Operator::casts), or a weight does not lie in its type (WeightStorage), which no kernel here does.
+/// For require_kernel(): InputError for what no kernel here does: products in another type than the operands'
+/// (Operator::casts), tensors that are kept or sent in another type than theirs or by nodes (TensorUse), and
+/// weights that do not lie in their type (WeightStorage).
 void require_own_type(const Operator& op);
 
 /// For require_optimizer(): InputError where the optimizer's kind, or the type of its moments, has no step in

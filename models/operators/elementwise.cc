@@ -91,8 +91,13 @@ void build_swiglu(OperatorDraft& draft) {
   if (draft.shape(1) != draft.shape(0))
     draft.fail(fmt::format("input 1 has shape {}, allowed: {}, that of input 0", to_text(draft.shape(1)),
                            to_text(draft.shape(0))));
-  draft.input(0, draft.axes(dims)).saved = true;
-  draft.input(1, draft.axes(dims)).saved = true;
+  const bool narrow = draft.added_word("keeps", "own") == "float8";
+  for (const std::size_t operand : {std::size_t{0}, std::size_t{1}}) {
+    TensorUse& use = draft.input(operand, draft.axes(dims));
+    use.saved = true;
+    if (narrow) use.saved_as = DataType::Float8, use.runs_again_from_saved = true;
+  }
+  if (narrow) draft.op.bytes_forward_extra = {{2, dims}};  // the copies, written by the same kernel
   // Forward is silu and a product; backward is the slopes of both, and silu once more.
   double forward = 6, backward = 12;
   if (draft.inputs() > 2) {
@@ -169,7 +174,8 @@ std::vector<OperatorKind> elementwise_kinds() {
                    "x[any dims], y[as x], optionally w[as x, the last dim 1]",
                    2,
                    3,
-                   {},
+                   {AttributeSchema::word("keeps", "type in which it keeps x and y for backward",
+                                          {"own", "float8"}, "own")},
                    {{{"x", {64, 128, 512}}, {"y", {64, 128, 512}}}, {}},
                    build_swiglu});
   for (const BinaryFunction& function : binary_functions) {

@@ -1,5 +1,8 @@
 #include <fmt/format.h>
 
+#include <optional>
+#include <vector>
+
 #include "models/operator_draft.h"
 #include "models/operators/families.h"
 
@@ -13,6 +16,32 @@ void check_top_k(const OperatorDraft& draft) {
   if (top_k > experts)
     draft.fail(fmt::format("attribute \"top_k\" is {}, allowed: at most {} experts", top_k, experts));
 }
+
+// What dispatch and combine have alike: how tokens travel between them and the experts.
+struct TokenTravel {
+  TokenTravel(OperatorDraft& draft, std::int64_t experts) {
+    if (draft.added_word("tokens", "own") == "float8") sent_as = DataType::Float8;
+    const std::int64_t nodes = draft.added_integer("nodes", 0), chosen = draft.integer("top_k");
+    if (nodes > 0) route = NodeRoute{experts, chosen, nodes};
+  }
+  void set(TensorUse& use) const { use.sent_as = sent_as, use.route = route; }
+  static std::vector<AttributeSchema> with(std::vector<AttributeSchema> attributes) {
+    attributes.push_back(AttributeSchema::word(
+        "tokens",
+        "type in which tokens, and gradients of experts' results, travel; results, and gradients of tokens, "
+        "travel in the tensor's own",
+        {"own", "float8"}, "own"));
+    attributes.push_back(AttributeSchema::integer(
+        "nodes",
+        "a token's experts are on so many nodes at most, each of which it reaches once; 0: it is sent to "
+        "each expert by itself",
+        0, 0));
+    return attributes;
+  }
+
+  std::optional<DataType> sent_as;
+  std::optional<NodeRoute> route;
+};
 
 // The tokens of a sample in groups, where there are several: positions are m groups of n tokens.
 struct TokenGroups {
@@ -67,6 +96,7 @@ void build_dispatch(OperatorDraft& draft) {
   };
   TensorUse& z = draft.output(weights ? "tokens" : "", slots(draft.axis(h)));
   z.forward_passes = z.backward_passes = 0;
+  TokenTravel(draft, experts).set(z);
   if (weights) draft.output("weights", slots(IndexExpr::whole(1)));
   // Models keep the fingerprints that they had before there were groups.
   if (draft.integer("groups") == 1) draft.op.attributes.erase("groups");
@@ -93,7 +123,10 @@ void build_combine(OperatorDraft& draft) {
   const FactorIndex h = draft.factor("h", FactorKind::Attribute, z[dim + 2]);
   const IndexExpr capacity = IndexExpr::whole(z[dim + 1]);
   const bool weighs = !draft.added_flag("unweighted");
-  draft.input(0, groups.with(draft, {draft.axis(g), draft.axis(e), capacity, draft.axis(h)})).saved = weighs;
+  TensorUse& results =
+      draft.input(0, groups.with(draft, {draft.axis(g), draft.axis(e), capacity, draft.axis(h)}));
+  results.saved = weighs;
+  TokenTravel(draft, z[dim]).set(results);
   const std::vector<IndexExpr> p{draft.axis(g), groups.positions(), IndexExpr::whole(z[dim])};
   (weighs ? draft.input(1, p) : draft.index(1, p)).saved = weighs;
   draft.output("", {draft.axis(g), groups.positions(), draft.axis(h)});
@@ -147,10 +180,11 @@ std::vector<OperatorKind> expert_kinds() {
        "x[g, n, h], p[g, n, e]",
        2,
        2,
-       {top_k, Schema::integer("capacity", "tokens per expert and group"),
-        Schema::integer("groups", "groups of neighbouring tokens in a sample", 1),
-        Schema::flag("weights", false,
-                     "has a second result, w[g, e, c, 1] or w[g, m, e, c, 1]: p of each slot's token")},
+       TokenTravel::with(
+           {top_k, Schema::integer("capacity", "tokens per expert and group"),
+            Schema::integer("groups", "groups of neighbouring tokens in a sample", 1),
+            Schema::flag("weights", false,
+                         "has a second result, w[g, e, c, 1] or w[g, m, e, c, 1]: p of each slot's token")}),
        {{{"x", {64, 128, 512}}, {"p", {64, 128, 8}}}, {{"top_k", 2}, {"capacity", 40}}},
        build_dispatch},
       {"expert_linear",
@@ -166,8 +200,9 @@ std::vector<OperatorKind> expert_kinds() {
        "z[g, e, c, h] or z[g, m, e, c, h], p[g, n, e]",
        2,
        2,
-       {top_k, Schema::flag("unweighted", false,
-                            "adds them as they are; p says only where they are, and has no gradient")},
+       TokenTravel::with(
+           {top_k, Schema::flag("unweighted", false,
+                                "adds them as they are; p says only where they are, and has no gradient")}),
        {{{"z", {64, 8, 40, 512}}, {"p", {64, 128, 8}}}, {{"top_k", 2}}},
        build_combine}};
 }

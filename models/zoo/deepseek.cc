@@ -167,6 +167,7 @@ ZooOptions deepseek_options() {
   options.push_back(vocabulary_option(129280));
   options.push_back(kept_option());
   options.push_back(swiglu_option());
+  options.push_back(swiglu_inputs_option());
   options.push_back(products_option());
   // Positions as its config.json stretches them, deviation and balance as section 4.2 has them.
   for (ZooOption& option : definition_options({.rotary_scaling = "yarn",

@@ -17,6 +17,8 @@ struct ExpertSizes {
   std::int64_t experts = 0, top_k = 0, hidden = 0, ffn = 0;
   std::int64_t groups = 1;       ///< of neighbouring tokens in a sample
   std::int64_t capacity = 0;     ///< tokens of a group that one expert takes
+  std::string tokens = "own";    ///< type in which they travel: own, float8
+  std::int64_t nodes = 0;        ///< NodeRoute::nodes
   std::string gate = "softmax";  ///< the kind of operator that makes weights of a router's scores
 };
 
@@ -40,7 +42,7 @@ TensorId combine_experts(TransformerNetwork& net, TensorId results, const Routed
 TensorId experts_ffn(TransformerNetwork& net, TensorId x, const ExpertSizes& sizes);
 
 /// `experts` 1: a model that has none unless told otherwise. Options experts, top_k, capacity_factor,
-/// token_groups.
+/// token_groups, dispatch, token_nodes.
 ZooOptions experts_options(std::int64_t experts, std::int64_t top_k);
 
 }  // namespace pipesim

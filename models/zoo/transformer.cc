@@ -41,8 +41,11 @@ TransformerNetwork::TransformerNetwork(const ZooValues& values)
       fuses_swiglu_(values.has("swiglu") &&
                     (values.word("swiglu") == "fused" ||
                      (values.word("swiglu") == "as-kept" && (keeps_as_megatron_ || keeps_compiled_)))),
+      keeps_swiglu_narrow_(values.has("swiglu_inputs") && values.word("swiglu_inputs") == "float8"),
       float8_(values.has("products") && values.word("products") == "float8"),
       adapters_(adapters(values)) {
+  if (keeps_swiglu_narrow_ && !fuses_swiglu_)
+    values.fail("swiglu_inputs=float8 needs the fused kernel: swiglu=fused, or kept=megatron");
   builder_.freeze(adapters_.any());
   if (float8_) builder_.multiply_in_float8(keeps_as_torch_ || keeps_compiled_);
 }
@@ -253,6 +256,12 @@ ZooOption swiglu_option() {
                          "or in two kernels; as-kept is fused with kept=megatron");
 }
 
+ZooOption swiglu_inputs_option() {
+  return ZooOption::word("swiglu_inputs", {"own", "float8"}, "own",
+                         "type in which swiglu=fused keeps its inputs for backward; where it runs again, it "
+                         "reads them, too");
+}
+
 ZooOption products_option() {
   return ZooOption::word(
       "products", {"own", "float8"}, "own",
@@ -349,6 +358,7 @@ ZooOptions llama_options(std::int64_t sequence, const TransformerSizes& sizes, s
   options.push_back(document_length_option());
   options.push_back(kept_option());
   options.push_back(swiglu_option());
+  options.push_back(swiglu_inputs_option());
   options.push_back(products_option());
   for (ZooOption& option : definition_options(definition)) options.push_back(std::move(option));
   return options;

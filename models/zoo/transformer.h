@@ -47,6 +47,10 @@ class TransformerNetwork {
   [[nodiscard]] bool keeps_as_torch() const { return keeps_as_torch_; }
   /// Whether one kernel computes the gate's silu and its product.
   [[nodiscard]] bool fuses_swiglu() const { return fuses_swiglu_; }
+  /// Of the operator that multiplies the gate with the other half.
+  [[nodiscard]] Attributes swiglu_attributes() const {
+    return keeps_swiglu_narrow_ ? Attributes{{"keeps", "float8"}} : Attributes();
+  }
   TensorId add(const std::string& name, TensorId x, TensorId y) { return builder_.add("add", name, {x, y}); }
   TensorId dropout(const std::string& name, TensorId x);
   TensorId rotary(const std::string& name, TensorId x);
@@ -91,7 +95,8 @@ class TransformerNetwork {
   bool writes_scores_, projects_at_once_;
   std::int64_t zigzag_, document_length_;
   std::int64_t loss_chunks_;  // 0: the projection is apart from the loss
-  bool keeps_as_megatron_, keeps_compiled_, keeps_as_torch_, keeps_eagerly_, fuses_swiglu_, float8_;
+  bool keeps_as_megatron_, keeps_compiled_, keeps_as_torch_, keeps_eagerly_, fuses_swiglu_,
+      keeps_swiglu_narrow_, float8_;
   Adapters adapters_;
   bool adapted_ = false;  // some product has adapters
 };
@@ -106,6 +111,7 @@ ZooOption own_heads_option();  ///< kv_heads of models that have one for each he
 ZooOption kept_option();
 /// Whether gated feed-forward parts are one kernel behind the products, or two.
 ZooOption swiglu_option();
+ZooOption swiglu_inputs_option();
 /// The type in which products of layers multiply: the model's own or float8.
 ZooOption products_option();
 ZooOption vocabulary_option(std::int64_t value);

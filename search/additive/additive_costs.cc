@@ -238,9 +238,10 @@ std::vector<double> AdditiveCosts::load(std::size_t unit, std::size_t config) co
 double AdditiveCosts::least_time(TensorId tensor, TaskKind kind, std::span<const LayoutId> terms,
                                  LayoutId target) {
   const PlanContents& contents = evaluator_.contents();
-  const std::int64_t bytes =
-      (kind == TaskKind::GradientSync ? contents.sync_setting() : contents.transfer_setting(tensor))
-          .element_bytes;
+  const Moved moved = kind == TaskKind::BackwardTransfer ? Moved::Gradient : Moved::Data;
+  const CommunicationPlans::Setting setting =
+      kind == TaskKind::GradientSync ? contents.sync_setting() : contents.transfer_setting(tensor, moved);
+  const std::int64_t bytes = setting.least_element_bytes();
   std::vector<std::int64_t> key{bytes, static_cast<std::int64_t>(target.index())};
   for (const LayoutId t : terms) key.push_back(static_cast<std::int64_t>(t.index()));
   const auto [it, is_new] = bounds_.try_emplace(std::move(key), 0);
@@ -280,11 +281,12 @@ double AdditiveCosts::sync_time(std::size_t unit, TensorId weight, std::size_t c
   return time;
 }
 
-double AdditiveCosts::transfer_time(TensorId tensor, std::span<const LayoutId> terms, LayoutId target,
+double AdditiveCosts::transfer_time(TensorId tensor, Moved moved, LayoutId from, LayoutId target,
                                     bool planned) {
-  if (!planned) return least_time(tensor, TaskKind::ForwardTransfer, terms, target);
+  const TaskKind kind = moved == Moved::Data ? TaskKind::ForwardTransfer : TaskKind::BackwardTransfer;
+  if (!planned) return least_time(tensor, kind, std::span(&from, 1), target);
   ++planned_;
-  return seconds_of_plan(evaluator_.contents().transfer_plan(tensor, terms, target));
+  return seconds_of_plan(evaluator_.contents().transfer_plan(tensor, std::span(&from, 1), target, moved));
 }
 
 AdditiveCosts::Time AdditiveCosts::flow_time(const Flow& flow, std::size_t from_config, std::size_t to_config,
@@ -295,13 +297,14 @@ AdditiveCosts::Time AdditiveCosts::flow_time(const Flow& flow, std::size_t from_
              used = static_cast<std::size_t>(flow.consumer.use);
   const LayoutId data = maker.data_layout[made];
   const int runs = evaluator_.contents().recomputation().again(flow.consumer.op) ? 2 : 1;
-  const double forward = transfer_time(flow.tensor, std::span(&data, 1), user.data_layout[used], planned);
+  const double forward = transfer_time(flow.tensor, Moved::Data, data, user.data_layout[used], planned);
   Time time{runs * forward, planned};
   if (forward > 0 && flow.keepers > 0) time.kept = kept_bytes(flow, data, user.data_layout[used], planned);
   const BackwardUses& backward = evaluator_.contents().backward();
   if (backward.has_backward(flow.tensor) && backward.makes_gradient(flow.consumer)) {
     const LayoutId gradient = user.gradient_layout[used];
-    time.seconds += transfer_time(flow.tensor, std::span(&gradient, 1), maker.gradient_layout[made], planned);
+    time.seconds +=
+        transfer_time(flow.tensor, Moved::Gradient, gradient, maker.gradient_layout[made], planned);
   }
   return time;
 }

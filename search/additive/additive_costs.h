@@ -153,7 +153,7 @@ class AdditiveCosts {
   double sync_time(std::size_t unit, TensorId weight, std::size_t config, bool planned);
   Time flow_time(const Flow& flow, std::size_t from_config, std::size_t to_config, bool planned);
   Bytes kept_bytes(const Flow& flow, LayoutId data, LayoutId needed, bool planned);
-  double transfer_time(TensorId tensor, std::span<const LayoutId> terms, LayoutId target, bool planned);
+  double transfer_time(TensorId tensor, Moved moved, LayoutId from, LayoutId target, bool planned);
   double least_time(TensorId tensor, TaskKind kind, std::span<const LayoutId> terms, LayoutId target);
 
   const ConfigSpace& space_;

@@ -35,8 +35,8 @@ AdditiveCosts::Held AdditiveCosts::held_of(OperatorId op, std::size_t config) co
     is_read = is_read || use.saved;
     for (const UseRef reader : graph.consumers(use.tensor)) {
       const TensorUse& read = graph.op(reader.op).uses[static_cast<std::size_t>(reader.use)];
-      const bool reads =
-          (read.read_in_backward() && !recomputation.keeps_copy(reader)) || recomputation.again(reader.op);
+      const bool reads = (read.read_in_backward() && !recomputation.keeps_copy(reader)) ||
+                         (recomputation.again(reader.op) && !recomputation.runs_again_from_copy(reader));
       is_read = is_read || reads;
       is_kept = is_kept || (reads && !recomputation.reads_again(reader));
     }
@@ -109,12 +109,12 @@ Bytes AdditiveCosts::kept_bytes(const Flow& flow, LayoutId data, LayoutId needed
   const Layout& made = contents.layouts()[data];
   const Operator& maker = evaluator_.graph().op(flow.producer.op);
   const bool kept_by_maker = maker.uses[static_cast<std::size_t>(flow.producer.use)].saved;
-  const auto bytes = [element = contents.transfer_setting(flow.tensor).element_bytes](std::int64_t elements) {
-    return Bytes(elements * element);
-  };
+  const auto bytes = [element = contents.transfer_setting(flow.tensor, Moved::Data).element_bytes](
+                         std::int64_t elements) { return Bytes(elements * element); };
   Bytes most;
   if (planned) {
-    const CommunicationPlan& plan = contents.transfer_plan(flow.tensor, std::span(&data, 1), needed);
+    const CommunicationPlan& plan =
+        contents.transfer_plan(flow.tensor, std::span(&data, 1), needed, Moved::Data);
     for (const auto& [device, received] : plan.received)
       most = std::max(most, bytes_beyond(received, bytes(kept_by_maker ? 0 : made.elements_on(device))));
   } else {

@@ -255,6 +255,8 @@ std::vector<ShardMemory> shard_memory(const OperatorGraph& graph, const Operator
       const std::int64_t elements = box_of(use, op, ranges).elements();
       const Bytes size(loaded(elements * bytes_per_element(graph.tensor(use.tensor).type), times));
       if (use.role == Role::Output) memory[k].outputs += size;
+      if (backward && use.role == Role::Output && op.casts && !op.casts->gradient.empty())
+        memory[k].gradient_copy += Bytes(loaded(elements * bytes_per_element(op.casts->type), times));
       if (graph.tensor(use.tensor).storage != WeightStorage::Own) memory[k].workspace += size;  // unpacked
       if (backward && use.role == Role::Input && graph.wants_gradient(use.tensor))
         memory[k].input_gradients += size;
@@ -271,6 +273,32 @@ std::vector<ShardMemory> shard_memory(const OperatorGraph& graph, const Operator
 }
 
 }  // namespace
+
+Bytes copy_of_input(const BoundOperator& bound, std::size_t use, std::size_t shard) {
+  const std::vector<TensorUse>& uses = bound.op->uses;
+  if (!uses[use].saved_as) return Bytes(0);
+  const Bytes all = bound.memory[shard].input_copy;
+  const auto copied = [](const TensorUse& u) { return u.saved_as.has_value(); };
+  if (std::ranges::count_if(uses, copied) == 1) return all;
+  std::vector<Range> ranges;
+  ShardGrid(*bound.op, bound.config).ranges(static_cast<std::int64_t>(shard), ranges);
+  // What is in front of the use, and with it: so parts add up to all.
+  std::int64_t before = 0, with = 0, whole = 0;
+  for (std::size_t u = 0; u < uses.size(); ++u) {
+    if (!copied(uses[u])) continue;
+    const std::int64_t bytes =
+        box_of(uses[u], *bound.op, ranges).elements() * bytes_per_element(*uses[u].saved_as);
+    whole += bytes;
+    if (u < use) before += bytes;
+    if (u <= use) with += bytes;
+  }
+  if (whole == 0) return Bytes(0);
+  const auto part = [&](std::int64_t bytes) {
+    return static_cast<std::int64_t>(static_cast<double>(all.value) * static_cast<double>(bytes) /
+                                     static_cast<double>(whole));
+  };
+  return Bytes((with == whole ? all.value : part(with)) - part(before));
+}
 
 std::vector<Bytes> bytes_of_outputs(const OperatorGraph& graph, const BoundOperator& maker,
                                     std::size_t shard) {

@@ -56,13 +56,20 @@ struct PassWork {
 
 /// Bytes that one shard allocates, by purpose.
 struct ShardMemory {
-  Bytes outputs;          ///< its boxes of the outputs
-  Bytes saved;            ///< kept from forward to backward beside tensors (row statistics, arg indices)
-  Bytes input_copy;       ///< of its input, in the type in which backward reads it (TensorUse::saved_as)
+  Bytes outputs;     ///< its boxes of the outputs
+  Bytes saved;       ///< kept from forward to backward beside tensors (row statistics, arg indices)
+  Bytes input_copy;  ///< of its inputs, in types in which backward reads them (TensorUse::saved_as)
+  /// Of its results' gradients, in the type in which its products multiply (Casts::gradient). Where both
+  /// gradients are computed, the pass of the inputs' makes it and that of the weights' reads it.
+  Bytes gradient_copy;
   Bytes input_gradients;  ///< the gradients that it computes for its inputs, before they are moved or added
   Bytes forward_blocks, backward_blocks;  ///< what arrives and leaves in a ring, while the pass runs
   Bytes workspace;                        ///< while one of its passes runs, segment after segment
 };
+
+struct BoundOperator;
+/// The part of a shard's ShardMemory::input_copy that is of this use.
+Bytes copy_of_input(const BoundOperator& bound, std::size_t use, std::size_t shard);
 
 /// An operator under one config: everything about it that does not depend on its neighbours.
 struct BoundOperator {

@@ -155,8 +155,10 @@ void PlanContents::list_gradient_terms(TensorId tensor, const BoundStrategy& str
   }
 }
 
-CommunicationPlans::Setting PlanContents::transfer_setting(TensorId tensor) const {
-  return {bytes_per_element(graph().tensor(tensor).type), kUncut, tables_->loads.dimension(tensor)};
+CommunicationPlans::Setting PlanContents::transfer_setting(TensorId tensor, Moved moved) const {
+  CommunicationPlans::Setting setting = setting_of(graph(), tensor, moved, kUncut);
+  setting.experts = tables_->loads.dimension(tensor);
+  return setting;
 }
 
 CommunicationPlans::Setting PlanContents::sync_setting() const {
@@ -164,8 +166,8 @@ CommunicationPlans::Setting PlanContents::sync_setting() const {
 }
 
 const CommunicationPlan& PlanContents::transfer_plan(TensorId tensor, std::span<const LayoutId> terms,
-                                                     LayoutId target) const {
-  return tables_->plans.between(terms, target, transfer_setting(tensor));
+                                                     LayoutId target, Moved moved) const {
+  return tables_->plans.between(terms, target, transfer_setting(tensor, moved));
 }
 
 const CommunicationPlan& PlanContents::sync_plan(TensorId weight, const BoundStrategy& strategy) const {

@@ -88,12 +88,12 @@ class PlanContents {
   void list_gradient_terms(TensorId tensor, const BoundStrategy& strategy, LayoutIds& out) const;
   /// Moves an activation, or its gradient, from the sum of `terms` to `target`.
   [[nodiscard]] const CommunicationPlan& transfer_plan(TensorId tensor, std::span<const LayoutId> terms,
-                                                       LayoutId target) const;
+                                                       LayoutId target, Moved moved) const;
   /// Moves the gradient of a trained weight to where its state is, or where Runtime::sums_whole says so, to
   /// all devices that hold the weight.
   [[nodiscard]] const CommunicationPlan& sync_plan(TensorId weight, const BoundStrategy& strategy) const;
   /// Element size and largest piece, for transfer_plan() and for sync_plan().
-  [[nodiscard]] CommunicationPlans::Setting transfer_setting(TensorId tensor) const;
+  [[nodiscard]] CommunicationPlans::Setting transfer_setting(TensorId tensor, Moved moved) const;
   [[nodiscard]] CommunicationPlans::Setting sync_setting() const;
   /// Where a weight is stored: on every device where a use needs a part of it.
   [[nodiscard]] LayoutId home_of(TensorId weight, const BoundStrategy& strategy) const;

@@ -186,10 +186,11 @@ bool EditableTaskGraph::add_least(TensorId tensor) {
 
 bool EditableTaskGraph::add_least(TensorId tensor, TaskKind kind, std::span<const LayoutId> terms,
                                   LayoutId target) {
+  const Moved moved = kind == TaskKind::BackwardTransfer ? Moved::Gradient : Moved::Data;
   const CommunicationPlans::Setting setting =
-      kind == TaskKind::GradientSync ? contents_.sync_setting() : contents_.transfer_setting(tensor);
+      kind == TaskKind::GradientSync ? contents_.sync_setting() : contents_.transfer_setting(tensor, moved);
   if (contents_.plans().find(terms, target, setting)) return false;
-  least_.add(contents_.layouts(), terms, target, setting.element_bytes);
+  least_.add(contents_.layouts(), terms, target, setting.least_element_bytes());
   return true;
 }
 
@@ -260,7 +261,7 @@ const CommunicationPlan& EditableTaskGraph::forward_plan(const Affected& affecte
     }
   }
   const LayoutId source = data_layout(producer, strategy_);
-  return contents_.transfer_plan(affected.tensor, std::span(&source, 1), target);
+  return contents_.transfer_plan(affected.tensor, std::span(&source, 1), target, Moved::Data);
 }
 
 void EditableTaskGraph::plan_backward(TensorId tensor) {
@@ -268,7 +269,7 @@ void EditableTaskGraph::plan_backward(TensorId tensor) {
   if (!t.backward) return;
   contents_.list_gradient_terms(tensor, strategy_, terms_);
   gradient_way(tensor).plan =
-      &contents_.transfer_plan(tensor, terms_, gradient_layout(t.producer, strategy_));
+      &contents_.transfer_plan(tensor, terms_, gradient_layout(t.producer, strategy_), Moved::Gradient);
 }
 
 void EditableTaskGraph::remove_operator(std::size_t number) {
@@ -484,7 +485,7 @@ void EditableTaskGraph::count(const BoundOperator& bound, std::int64_t sign) {
   for (std::size_t k = 0; k < bound.memory.size(); ++k) {
     const ShardMemory& m = bound.memory[k];
     allocated_[bound.config.devices[k].index()] +=
-        sign * (m.outputs + m.saved + m.input_copy + m.input_gradients + m.forward_blocks +
+        sign * (m.outputs + m.saved + m.input_copy + m.gradient_copy + m.input_gradients + m.forward_blocks +
                 m.backward_blocks + 2 * m.workspace);
   }
 }

@@ -150,7 +150,8 @@ void StrategyExpander::plan_forward(TensorId tensor) {
       wiring.sources.push_back(producer);
       wiring.source_terms.push_back(0);
       const LayoutId source = data_layout(producer, *now_);
-      wiring.plan = &folded_by(folding_, contents_.transfer_plan(tensor, std::span(&source, 1), target));
+      wiring.plan =
+          &folded_by(folding_, contents_.transfer_plan(tensor, std::span(&source, 1), target, Moved::Data));
     }
     out_.wirings_[w].destinations.push_back(consumers[i]);
   }
@@ -253,8 +254,8 @@ void StrategyExpander::wire_backward(TensorId tensor) {
   list_sources(wiring);
   const UseRef producer = contents_.backward().producing_use(tensor);
   wiring.destinations.push_back(producer);
-  wiring.plan =
-      &folded_by(folding_, contents_.transfer_plan(tensor, terms_, gradient_layout(producer, *now_)));
+  wiring.plan = &folded_by(
+      folding_, contents_.transfer_plan(tensor, terms_, gradient_layout(producer, *now_), Moved::Gradient));
   run_beside_products(wiring);
   add_transfers(wiring);
   connect_sources(wiring);

@@ -16,6 +16,18 @@ TaskList LifeTasks::backward_end(OperatorId op, std::int32_t shard) const {
   return last;
 }
 
+bool LifeTasks::copies_gradient(OperatorId op) const {
+  const std::optional<Casts>& casts = (*strategy_)[op.index()]->op->casts;
+  const OperatorTasks& tasks = tasks_of(op);
+  return casts && !casts->gradient.empty() && tasks.backward_input.valid() && tasks.backward_weight.valid();
+}
+
+TaskList LifeTasks::gradient_read_end(OperatorId op, std::int32_t shard) const {
+  if (!copies_gradient(op)) return backward_end(op, shard);
+  const BoundOperator& b = *(*strategy_)[op.index()];
+  return {task(tasks_of(op).backward_input, b.backward_input, SIZE_MAX, b.config.devices.size(), shard)};
+}
+
 TaskList LifeTasks::forward_end(OperatorId op, std::int32_t shard, bool again) const {
   const BoundOperator& b = *(*strategy_)[op.index()];
   const OperatorTasks& tasks = tasks_of(op);
@@ -27,7 +39,8 @@ TaskList LifeTasks::read_until(UseRef use, std::int32_t shard, const Wiring& wir
   TaskList until = first ? forward_end(use.op, shard) : TaskList();
   if (first && read_once(use, wiring)) return until;
   const bool saved = contents_.graph().op(use.op).uses[static_cast<std::size_t>(use.use)].saved;
-  if (contents_.recomputation().again(use.op)) append(until, forward_end(use.op, shard, true));
+  if (contents_.recomputation().again(use.op) && !runs_again_from_copy(use))
+    append(until, forward_end(use.op, shard, true));
   if (saved && !copied_whole(use, wiring)) append(until, backward_end(use.op, shard));
   return until;
 }
@@ -35,6 +48,10 @@ TaskList LifeTasks::read_until(UseRef use, std::int32_t shard, const Wiring& wir
 bool LifeTasks::read_once(UseRef use, const Wiring& wiring) const {
   return wiring.kind == TaskKind::ForwardTransfer &&
          (contents_.recomputation().reads_again(use) || wiring.read_in == ReadIn::Forward);
+}
+
+bool LifeTasks::runs_again_from_copy(UseRef use) const {
+  return contents_.recomputation().runs_again_from_copy(use);
 }
 
 bool LifeTasks::copied_whole(UseRef use, const Wiring& wiring) const {
@@ -105,7 +122,7 @@ LifeSpan LifeTasks::gradient_life(const Wiring& w, const std::vector<UseRef>& co
   const std::int32_t p = (*strategy_)[producer.index()]->shard_of_device[device.index()];
   const auto& local = w.plan->local;
   if (p >= 0 && std::binary_search(local.begin(), local.end(), device))
-    append(life.ends, backward_end(producer, p));
+    append(life.ends, gradient_read_end(producer, p));
   return life;
 }
 

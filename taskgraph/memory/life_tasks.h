@@ -55,6 +55,11 @@ class LifeTasks {
 
   /// The last tasks of a shard's backward; none without backward.
   [[nodiscard]] TaskList backward_end(OperatorId op, std::int32_t shard) const;
+  /// Whether the pass of inputs' gradients leaves a copy of the results' gradient, which is all that the pass
+  /// of weights' gradients reads of it (ShardMemory::gradient_copy).
+  [[nodiscard]] bool copies_gradient(OperatorId op) const;
+  /// The last tasks of a shard that read the gradient of what the operator made.
+  [[nodiscard]] TaskList gradient_read_end(OperatorId op, std::int32_t shard) const;
   /// The last task of the first run, or of the second.
   [[nodiscard]] TaskList forward_end(OperatorId op, std::int32_t shard, bool again = false) const;
   /// A consumer reads its input in forward, when forward runs again, and in backward if it saves it and keeps
@@ -62,6 +67,8 @@ class LifeTasks {
   /// read in the first run only, if it is brought once more.
   [[nodiscard]] TaskList read_until(UseRef use, std::int32_t shard, const Wiring& wiring) const;
   [[nodiscard]] bool read_once(UseRef use, const Wiring& wiring) const;
+  /// Whether a second run reads the copy that the first one left (TensorUse::runs_again_from_saved).
+  [[nodiscard]] bool runs_again_from_copy(UseRef use) const;
   /// Whether a run of forward that has what the wiring brings leaves a copy of it for backward.
   [[nodiscard]] bool copied_whole(UseRef use, const Wiring& wiring) const;
   /// Whether backward reads an input that is gathered again from copies of what each device has of it. They

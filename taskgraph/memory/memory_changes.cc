@@ -271,7 +271,8 @@ class BufferLives : private LifeTasks {
     }
   }
 
-  // What is in use while a pass runs: blocks that arrive and leave in a ring, and its workspace.
+  // What is in use while a pass runs: blocks that arrive and leave in a ring, and its workspace; and what one
+  // backward pass leaves for the other.
   void record_in_passes(OperatorId op, const BoundOperator& b, const OperatorTasks& tasks,
                         std::int32_t shard) {
     const ShardMemory& memory = b.memory[static_cast<std::size_t>(shard)];
@@ -288,6 +289,10 @@ class BufferLives : private LifeTasks {
     record(tasks.recompute, b.forward, memory.forward_blocks);
     record(tasks.backward_input, b.backward_input, memory.backward_blocks);
     record(tasks.backward_weight, b.backward_weight, Bytes(0));
+    if (copies_gradient(op))
+      alive(device, op, memory.gradient_copy, MemoryCategory::ActivationGradients,
+            {{task(tasks.backward_input, b.backward_input, 0, shards, shard)},
+             {task(tasks.backward_weight, b.backward_weight, SIZE_MAX, shards, shard)}});
   }
 
   void forward(const Wiring& w) {
@@ -332,14 +337,16 @@ class BufferLives : private LifeTasks {
       if (!in_pieces && !copied_whole(c, w)) continue;
       const BoundOperator& reader = *(*strategy_)[c.op.index()];
       const OperatorTasks& tasks = tasks_of(c.op);
-      const TaskId run = contents_.recomputation().again(c.op) ? tasks.recompute : tasks.forward;
+      const bool second = contents_.recomputation().again(c.op) && !runs_again_from_copy(c);
+      const TaskId run = second ? tasks.recompute : tasks.forward;
       for (std::size_t k = 0; k < reader.memory.size(); ++k) {
         const auto shard = static_cast<std::int32_t>(k);
         const TaskList back = backward_end(c.op, shard);
         if (back.empty()) continue;
         const DeviceId d = reader.config.devices[k];
         Copy& copy = (in_pieces ? pieces : wholes)[d];
-        copy.bytes = in_pieces ? piece_of(source, c, d) : reader.memory[k].input_copy;
+        copy.bytes =
+            in_pieces ? piece_of(source, c, d) : copy_of_input(reader, static_cast<std::size_t>(c.use), k);
         copy.life.cover({task_at(run, shard)}, back);
       }
     }
@@ -369,7 +376,7 @@ class BufferLives : private LifeTasks {
     const auto& shard_of = (*strategy_)[producer.index()]->shard_of_device;
     for (const auto& [d, bytes] : w.plan->received) {
       alive(d, producer, bytes, MemoryCategory::ActivationGradients,
-            {first_arrival(w, d), backward_end(producer, shard_of[d.index()])});
+            {first_arrival(w, d), gradient_read_end(producer, shard_of[d.index()])});
     }
     visit_terms(w, [&](const std::vector<UseRef>& consumers) {
       gradient_buffers(w, consumers, contents_.graph().tensor(w.tensor).type,

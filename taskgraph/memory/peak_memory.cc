@@ -130,7 +130,7 @@ std::vector<Bytes> allocated_memory(const ExpandedStrategy& expanded) {
         const ShardMemory& m = b.memory[k];
         bytes[b.config.devices[k].index()] +=
             of_way(way) * (runs * (m.outputs + m.saved + m.forward_blocks + m.workspace) + m.input_copy +
-                           m.input_gradients + m.backward_blocks + m.workspace);
+                           m.gradient_copy + m.input_gradients + m.backward_blocks + m.workspace);
       }
     }
   }

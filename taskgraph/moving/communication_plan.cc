@@ -23,12 +23,12 @@ std::int64_t pieces_of(std::int64_t size, Bytes largest_piece) {
 class PlanWriter {
  public:
   PlanWriter(std::int64_t element_bytes, double load, Bytes largest_piece, CommunicationPrices& prices,
-             GatherBy gathers, CommunicationPlan& out)
+             const CollectiveForms& forms, CommunicationPlan& out)
       : element_bytes_(element_bytes),
         load_(load),
         largest_piece_(largest_piece),
         prices_(prices),
-        gathers_(gathers),
+        forms_(forms),
         out_(out) {}
 
   void add(const Redistribution& redistribution, std::int32_t term) {
@@ -97,7 +97,7 @@ class PlanWriter {
       return;
     }
     const std::span<const DeviceId> members = std::span(out_.groups).subspan(group.begin, group.size());
-    const CollectiveTime& time = time_of(task.kind, members, task.size, gathers_, prices_);
+    const CollectiveTime& time = time_of(task.kind, members, task.size, forms_, prices_);
     task.duration = to_nanoseconds(time.duration);
     Place lanes{out_.lane_uses.size(), 0};
     append_rounded(time.lanes, task.duration, out_.lane_uses);
@@ -122,7 +122,7 @@ class PlanWriter {
   double load_;
   Bytes largest_piece_;
   CommunicationPrices& prices_;
-  GatherBy gathers_;
+  CollectiveForms forms_;
   CommunicationPlan& out_;
   std::vector<std::size_t> first_task_;
   std::vector<Places> places_;  // by task
@@ -203,10 +203,13 @@ std::vector<LaneUse> added_up_sorted(std::vector<LaneUse> uses) {
 
 }  // namespace
 
-const CollectiveTime& time_of(Collective kind, std::span<const DeviceId> group, Bytes size, GatherBy gathers,
-                              CommunicationPrices& prices) {
-  const bool by_broadcast = kind == Collective::AllGather && gathers == GatherBy::Broadcast;
-  return by_broadcast ? prices.broadcast_gather_time(group, size) : prices.time(kind, group, size);
+const CollectiveTime& time_of(Collective kind, std::span<const DeviceId> group, Bytes size,
+                              const CollectiveForms& forms, CommunicationPrices& prices) {
+  if (kind == Collective::AllGather && forms.gathers == GatherBy::Broadcast)
+    return prices.broadcast_gather_time(group, size);
+  if (kind == Collective::AllToAll && forms.route.nodes > 0)
+    return prices.token_exchange_time(group, forms.route, size);
+  return prices.time(kind, group, size);
 }
 
 LaneUse rounded(const LaneHold& hold, Nanoseconds duration) {
@@ -281,11 +284,11 @@ namespace {
 
 CommunicationPlan written(std::span<const Redistribution> redistributions, bool term_by_term, LayoutId target,
                           std::int64_t element_bytes, Bytes largest_piece, const LayoutTable& layouts,
-                          CommunicationPrices& prices, double load, GatherBy gathers = GatherBy::AllGather) {
+                          CommunicationPrices& prices, double load, const CollectiveForms& forms) {
   CommunicationPlan plan;
   plan.target = target;
   plan.term_by_term = term_by_term;
-  PlanWriter writer(element_bytes, load, largest_piece, prices, gathers, plan);
+  PlanWriter writer(element_bytes, load, largest_piece, prices, forms, plan);
   for (std::size_t i = 0; i < redistributions.size(); ++i) {
     writer.add(redistributions[i], term_by_term ? static_cast<std::int32_t>(i) : -1);
     plan.compared = plan.compared || redistributions[i].compared;
@@ -309,7 +312,7 @@ CommunicationPlan written(std::span<const Redistribution> redistributions, bool 
 CommunicationPlan plan_communication(std::span<const LayoutId> terms, LayoutId target,
                                      std::int64_t element_bytes, Bytes largest_piece,
                                      const LayoutTable& layouts, CommunicationPrices& prices, double load,
-                                     GatherBy gathers) {
+                                     const CollectiveForms& forms) {
   const std::vector<Redistribution> together =
       redistributions_of(terms, target, element_bytes, false, layouts, prices, StepContents::LeaveOut);
   if (terms.size() > 1 && together.front().has_sends()) {
@@ -318,15 +321,15 @@ CommunicationPlan plan_communication(std::span<const LayoutId> terms, LayoutId t
     Seconds apart;
     for (const Redistribution& r : each) apart += estimated_time(r, element_bytes, prices);
     if (apart < estimated_time(together.front(), element_bytes, prices))
-      return written(each, true, target, element_bytes, largest_piece, layouts, prices, load, gathers);
+      return written(each, true, target, element_bytes, largest_piece, layouts, prices, load, forms);
   }
-  return written(together, false, target, element_bytes, largest_piece, layouts, prices, load, gathers);
+  return written(together, false, target, element_bytes, largest_piece, layouts, prices, load, forms);
 }
 
 // The pieces of a step are of two sizes at most.
 std::vector<LaneUse> lane_loads(std::span<const LayoutId> terms, LayoutId target, std::int64_t element_bytes,
                                 Bytes largest_piece, const LayoutTable& layouts, CommunicationPrices& prices,
-                                GatherBy gathers, const CollectiveVisit& visit) {
+                                const CollectiveForms& forms, const CollectiveVisit& visit) {
   const std::vector<Redistribution> together =
       redistributions_of(terms, target, element_bytes, false, layouts, prices, StepContents::LeaveOut);
   const auto tell = [&](Collective kind, std::span<const DeviceId> group, std::span<const LaneUse> lanes,
@@ -335,7 +338,7 @@ std::vector<LaneUse> lane_loads(std::span<const LayoutId> terms, LayoutId target
   };
   if (terms.size() > 1 && together.front().has_sends()) {
     CommunicationPlan plan =
-        plan_communication(terms, target, element_bytes, largest_piece, layouts, prices, 1, gathers);
+        plan_communication(terms, target, element_bytes, largest_piece, layouts, prices, 1, forms);
     for (const CommunicationTask& task : plan.tasks) tell(task.kind, task.group, task.lanes, 1);
     return std::move(plan.loads);
   }
@@ -347,7 +350,7 @@ std::vector<LaneUse> lane_loads(std::span<const LayoutId> terms, LayoutId target
       for (const auto& [bytes, times] :
            {std::pair(size / pieces, pieces - larger), std::pair(size / pieces + 1, larger)}) {
         if (times == 0) continue;
-        const CollectiveTime& time = time_of(step.kind, step.group, Bytes(bytes), gathers, prices);
+        const CollectiveTime& time = time_of(step.kind, step.group, Bytes(bytes), forms, prices);
         const std::size_t first = uses.size();
         append_rounded(time.lanes, to_nanoseconds(time.duration), uses);
         tell(step.kind, step.group, std::span(uses).subspan(first), times);
@@ -360,17 +363,17 @@ std::vector<LaneUse> lane_loads(std::span<const LayoutId> terms, LayoutId target
 
 CommunicationPlan plan_of(const Redistribution& redistribution, LayoutId target, std::int64_t element_bytes,
                           Bytes largest_piece, const LayoutTable& layouts, CommunicationPrices& prices,
-                          double load) {
+                          double load, const CollectiveForms& forms) {
   return written(std::span(&redistribution, 1), false, target, element_bytes, largest_piece, layouts, prices,
-                 load);
+                 load, forms);
 }
 
 CommunicationPlan plan_terms(std::span<const LayoutId> terms, LayoutId target, std::int64_t element_bytes,
                              Bytes largest_piece, const LayoutTable& layouts, CommunicationPrices& prices,
-                             double load) {
+                             double load, const CollectiveForms& forms) {
   return written(
       redistributions_of(terms, target, element_bytes, true, layouts, prices, StepContents::LeaveOut), true,
-      target, element_bytes, largest_piece, layouts, prices, load);
+      target, element_bytes, largest_piece, layouts, prices, load, forms);
 }
 
 // The pieces of a step stand together.
@@ -432,10 +435,10 @@ bool take_times(CommunicationPlan& plan, const CommunicationPlan& from) {
   return true;
 }
 
-bool reprice(CommunicationPlan& plan, GatherBy gathers, CommunicationPrices& prices) {
+bool reprice(CommunicationPlan& plan, const CollectiveForms& forms, CommunicationPrices& prices) {
   for (std::size_t i = 0; i < plan.tasks.size(); ++i) {
     const CommunicationTask& task = plan.tasks[i];
-    const CollectiveTime& time = time_of(task.kind, task.group, task.size, gathers, prices);
+    const CollectiveTime& time = time_of(task.kind, task.group, task.size, forms, prices);
     if (time.lanes.size() != task.lanes.size()) return false;
     take_duration(plan, i, to_nanoseconds(time.duration));
     std::size_t use = lanes_begin(plan, task);

@@ -123,19 +123,29 @@ enum class GatherBy : std::uint8_t {
   Broadcast  ///< as long as one broadcast of all takes: CostModel::plan_broadcast_gather
 };
 
+/// How collectives of a plan are done where there is a choice.
+struct CollectiveForms {
+  GatherBy gathers = GatherBy::AllGather;
+  NodeRoute route = {};  ///< with nodes: that of all-to-alls between tokens and their experts
+  CollectiveForms() = default;
+  CollectiveForms(GatherBy g) : gathers(g) {}  // NOLINT(google-explicit-constructor): the only form of most
+  CollectiveForms(GatherBy g, const NodeRoute& r) : gathers(g), route(r) {}
+  bool operator==(const CollectiveForms&) const = default;
+};
+
 /// The time of a task, and its holds, which last no longer than the task.
-const CollectiveTime& time_of(Collective kind, std::span<const DeviceId> group, Bytes size, GatherBy gathers,
-                              CommunicationPrices& prices);
+const CollectiveTime& time_of(Collective kind, std::span<const DeviceId> group, Bytes size,
+                              const CollectiveForms& forms, CommunicationPrices& prices);
 LaneUse rounded(const LaneHold& hold, Nanoseconds duration);
 
 /// `terms`: the distinct layouts whose sum is wanted; a single one for activations. If the redistribution of
 /// the sum still needs plain sends, it is compared with moving each term on its own, and the cheaper is used.
 /// Steps larger than `largest_piece` are cut into pieces. Every step moves `load` times the bytes of its
-/// elements, and `gathers` says how all-gathers are done; ways are chosen without regard to either.
+/// elements, and `forms` says how collectives are done; ways are chosen without regard to either.
 CommunicationPlan plan_communication(std::span<const LayoutId> terms, LayoutId target,
                                      std::int64_t element_bytes, Bytes largest_piece,
                                      const LayoutTable& layouts, CommunicationPrices& prices, double load = 1,
-                                     GatherBy gathers = GatherBy::AllGather);
+                                     const CollectiveForms& forms = {});
 
 /// Takes a group of devices, the longest_hold() of a collective among them, and how many such there are.
 using CollectiveVisit =
@@ -144,17 +154,17 @@ using CollectiveVisit =
 /// CommunicationPlan::loads of that plan, without making its tasks. Visits its tasks that are no messages.
 std::vector<LaneUse> lane_loads(std::span<const LayoutId> terms, LayoutId target, std::int64_t element_bytes,
                                 Bytes largest_piece, const LayoutTable& layouts, CommunicationPrices& prices,
-                                GatherBy gathers = GatherBy::AllGather, const CollectiveVisit& visit = {});
+                                const CollectiveForms& forms = {}, const CollectiveVisit& visit = {});
 
 /// The plan that carries out the redistribution of a sum.
 CommunicationPlan plan_of(const Redistribution& redistribution, LayoutId target, std::int64_t element_bytes,
                           Bytes largest_piece, const LayoutTable& layouts, CommunicationPrices& prices,
-                          double load = 1);
+                          double load = 1, const CollectiveForms& forms = {});
 
 /// The plan that plan_communication() uses when it moves each term on its own.
 CommunicationPlan plan_terms(std::span<const LayoutId> terms, LayoutId target, std::int64_t element_bytes,
                              Bytes largest_piece, const LayoutTable& layouts, CommunicationPrices& prices,
-                             double load = 1);
+                             double load = 1, const CollectiveForms& forms = {});
 
 /// The time of the redistribution's steps, for a plan that is not term_by_term; see estimated_time().
 Seconds estimated_time(const CommunicationPlan& plan, CommunicationPrices& prices);
@@ -174,6 +184,6 @@ bool same_tasks(const CommunicationPlan& a, const CommunicationPlan& b);
 bool take_times(CommunicationPlan& plan, const CommunicationPlan& from);
 /// Prices the plan's tasks anew. False where they would hold other lanes, but not where another way would be
 /// chosen (CommunicationPlan::compared).
-bool reprice(CommunicationPlan& plan, GatherBy gathers, CommunicationPrices& prices);
+bool reprice(CommunicationPlan& plan, const CollectiveForms& forms, CommunicationPrices& prices);
 
 }  // namespace pipesim

@@ -19,8 +19,11 @@ CommunicationPlans::Key CommunicationPlans::key_of(std::span<const LayoutId> ter
           static_cast<std::int32_t>(setting.element_bytes),
           static_cast<std::int32_t>(piece >> 32),
           static_cast<std::int32_t>(piece),
-          2 * setting.experts + (setting.gathers == GatherBy::Broadcast ? 1 : 0),
-          static_cast<std::int32_t>(std::lround(setting.packed * (1 << 20)))};
+          2 * setting.experts + (setting.forms.gathers == GatherBy::Broadcast ? 1 : 0),
+          static_cast<std::int32_t>(std::lround(setting.packed * (1 << 20))),
+          static_cast<std::int32_t>(setting.forms.route.nodes),
+          static_cast<std::int32_t>(setting.forms.route.experts),
+          static_cast<std::int32_t>(setting.forms.route.chosen)};
   for (const LayoutId id : terms) key.push_back(id.value);
   return key;
 }
@@ -37,7 +40,7 @@ CommunicationPlans::Kept& CommunicationPlans::keep(std::span<const LayoutId> ter
   const Lock lock(mutex_);
   if (Kept* there = kept(key)) return *there;
   bytes_ += plan.bytes().value;
-  Kept& made = kept_.emplace_back(std::move(plan), setting.gathers);
+  Kept& made = kept_.emplace_back(std::move(plan), setting.forms);
   plans_.insert(key, &made);
   if (made.plan.compared || terms.size() > 1)
     choices_.push_back({{terms.begin(), terms.end()}, target, setting, &made.plan});
@@ -61,7 +64,7 @@ const CommunicationPlan& CommunicationPlans::between(std::span<const LayoutId> t
   if (Kept* sum = plan_sum(terms, target, setting)) return share(terms, target, setting, *sum).plan;
   return keep(terms, target, setting,
               plan_terms(terms, target, setting.element_bytes, setting.largest_piece, layouts_,
-                         prices_.local(), load_of(terms, target, setting)))
+                         prices_.local(), load_of(terms, target, setting), setting.forms))
       .plan;
 }
 
@@ -81,12 +84,12 @@ CommunicationPlans::Kept& CommunicationPlans::plan_term(LayoutId term, LayoutId 
 CommunicationPlan CommunicationPlans::planned(std::span<const LayoutId> terms, LayoutId target,
                                               const Setting& setting) const {
   return plan_communication(terms, target, setting.element_bytes, setting.largest_piece, layouts_,
-                            prices_.local(), load_of(terms, target, setting), setting.gathers);
+                            prices_.local(), load_of(terms, target, setting), setting.forms);
 }
 
 bool CommunicationPlans::reprice() {
   for (Kept& kept : kept_) {
-    if (!pipesim::reprice(kept.plan, kept.gathers, prices_.local())) return false;
+    if (!pipesim::reprice(kept.plan, kept.forms, prices_.local())) return false;
     kept.seconds = -1;
   }
   return std::ranges::all_of(choices_, [&](const Choice& c) {
@@ -117,7 +120,7 @@ CommunicationPlans::Kept* CommunicationPlans::plan_sum_within(Seconds most, Layo
   if (!together) return nullptr;
   return &keep(std::span(&sum, 1), target, setting,
                plan_of(*together, target, setting.element_bytes, setting.largest_piece, layouts_, prices,
-                       load_of(std::span(&sum, 1), target, setting)));
+                       load_of(std::span(&sum, 1), target, setting), setting.forms));
 }
 
 // A step is as slow as its fullest device.
@@ -126,7 +129,7 @@ double CommunicationPlans::load_of(std::span<const LayoutId> terms, LayoutId tar
   if (setting.experts < 0 || !loads_) return setting.packed;
   double load = loads_->of(setting.experts, layouts_[target]);
   for (const LayoutId id : terms) load = std::max(load, loads_->of(setting.experts, layouts_[id]));
-  return load;
+  return load * setting.packed;
 }
 
 Seconds CommunicationPlans::time_of(Kept& kept) {
@@ -181,6 +184,30 @@ void CommunicationPlans::clear() {
   kept_.clear();
   choices_.clear();
   bytes_ = 0;
+}
+
+CommunicationPlans::Setting setting_of(const OperatorGraph& graph, TensorId tensor, Moved moved,
+                                       Bytes largest_piece) {
+  const Tensor& t = graph.tensor(tensor);
+  CommunicationPlans::Setting setting{bytes_per_element(t.type), largest_piece};
+  double made = 1, read = 0;  // shares of the bytes, of data and of gradients
+  const auto take_route = [&](const TensorUse& use) {
+    if (use.route) setting.forms.route = *use.route;
+  };
+  if (t.producer.valid()) {
+    for (const TensorUse& use : graph.op(t.producer).uses) {
+      if (use.tensor != tensor || use.role != Role::Output) continue;
+      take_route(use);
+      made = use.sent_share(t.type);
+    }
+  }
+  for (const UseRef reader : graph.consumers(tensor)) {
+    const TensorUse& use = graph.op(reader.op).uses[static_cast<std::size_t>(reader.use)];
+    take_route(use);
+    read = std::max(read, use.sent_share(t.type));  // of a sum, as that of its widest addend
+  }
+  setting.packed = moved == Moved::Data || read == 0 ? made : read;
+  return setting;
 }
 
 }  // namespace pipesim

@@ -2,6 +2,7 @@
 
 #include <tbb/spin_mutex.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <deque>
@@ -24,8 +25,16 @@ class CommunicationPlans {
     std::int64_t element_bytes = 0;
     Bytes largest_piece;
     std::int32_t experts = -1;  ///< the tensor's dimension of experts, see ExpertLoads; −1: none
-    GatherBy gathers = GatherBy::AllGather;  ///< of one term
-    double packed = 1;  ///< part of these bytes that elements take, of weights in WeightStorage
+    CollectiveForms forms = {};
+    /// Part of these bytes that elements take: of weights in WeightStorage, and of what travels in a narrower
+    /// type (TensorUse::sent_as).
+    double packed = 1;
+    /// Bytes of an element that a move is certain to bring across any border; 0 where some need not cross.
+    [[nodiscard]] std::int64_t least_element_bytes() const {
+      return forms.route.nodes > 0
+                 ? 0
+                 : static_cast<std::int64_t>(static_cast<double>(element_bytes) * std::min(1.0, packed));
+    }
   };
 
   /// `loads`: of experts; null: even. It must outlive this.
@@ -56,9 +65,9 @@ class CommunicationPlans {
 
  private:
   struct Kept {
-    Kept(CommunicationPlan p, GatherBy g) : plan(std::move(p)), gathers(g) {}
+    Kept(CommunicationPlan p, const CollectiveForms& f) : plan(std::move(p)), forms(f) {}
     CommunicationPlan plan;
-    GatherBy gathers;
+    CollectiveForms forms;
     /// The time of the steps with nothing else on the links; −1 until it is asked for.
     std::atomic<double> seconds = -1;
   };
@@ -96,5 +105,11 @@ class CommunicationPlans {
   std::vector<Choice> choices_;
   std::atomic<std::int64_t> bytes_ = 0;
 };
+
+/// What a tensor, or its gradient, is moved as: in which type it travels and by which route, as its maker and
+/// its readers say. Nothing is cut, and the load of experts is even.
+enum class Moved : std::uint8_t { Data, Gradient };
+CommunicationPlans::Setting setting_of(const OperatorGraph& graph, TensorId tensor, Moved moved,
+                                       Bytes largest_piece);
 
 }  // namespace pipesim

@@ -17,6 +17,7 @@ int CommunicationPrices::distance(DeviceId a, DeviceId b) const { return topolog
 
 std::size_t CommunicationPrices::KeyHash::operator()(const Key& key) const noexcept {
   std::uint64_t h = static_cast<std::uint64_t>(key.kind) + (key.by_broadcast ? 1U << 8 : 0U) +
+                    (static_cast<std::uint64_t>(key.route.nodes) << 9) +
                     key.group.size() * 0x9E3779B97F4A7C15ULL;
   for (const DeviceId d : key.group)
     h = (h ^ static_cast<std::uint64_t>(d.value)) * 0xFF51AFD7ED558CCDULL, h ^= h >> 29;
@@ -34,13 +35,16 @@ Bytes bytes_of(const CollectivePlan& plan) {
 }  // namespace
 
 const CollectivePlan& CommunicationPrices::collective(Collective kind, std::span<const DeviceId> group,
-                                                      bool by_broadcast) {
+                                                      bool by_broadcast, const NodeRoute& route) {
   key_.kind = kind;
   key_.by_broadcast = by_broadcast;
+  key_.route = route;
   key_.group.assign(group.begin(), group.end());
   const auto it = plans_.find(key_);
   if (it != plans_.end()) return it->second;
-  CollectivePlan plan = by_broadcast ? planner_.plan_broadcast_gather(group) : planner_.plan(kind, group);
+  CollectivePlan plan = by_broadcast      ? planner_.plan_broadcast_gather(group)
+                        : route.nodes > 0 ? planner_.plan_token_exchange(group, route)
+                                          : planner_.plan(kind, group);
   const CollectivePlan& made = plans_.emplace(key_, std::move(plan)).first->second;
   bytes_ += bytes_of(made);
   return made;
@@ -69,6 +73,12 @@ const CollectiveTime& CommunicationPrices::time(Collective kind, std::span<const
 const CollectiveTime& CommunicationPrices::broadcast_gather_time(std::span<const DeviceId> group,
                                                                  Bytes size) {
   collective(Collective::AllGather, group, true).at(size, time_);
+  return time_;
+}
+
+const CollectiveTime& CommunicationPrices::token_exchange_time(std::span<const DeviceId> group,
+                                                               const NodeRoute& route, Bytes size) {
+  collective(Collective::AllToAll, group, false, route).at(size, time_);
   return time_;
 }
 

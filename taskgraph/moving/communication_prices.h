@@ -48,6 +48,9 @@ class CommunicationPrices {
   [[nodiscard]] const CollectiveTime& time(Collective kind, std::span<const DeviceId> group, Bytes size);
   /// See CostModel::plan_broadcast_gather. Valid until the next call.
   [[nodiscard]] const CollectiveTime& broadcast_gather_time(std::span<const DeviceId> group, Bytes size);
+  /// See CostModel::plan_token_exchange. Valid until the next call.
+  [[nodiscard]] const CollectiveTime& token_exchange_time(std::span<const DeviceId> group,
+                                                          const NodeRoute& route, Bytes size);
   /// Returns about how much memory it takes.
   [[nodiscard]] Bytes bytes() const { return bytes_; }
   /// Scratch for the time of many steps. It is empty when handed out, and the caller must leave it empty.
@@ -58,6 +61,7 @@ class CommunicationPrices {
     Collective kind;
     std::vector<DeviceId> group;
     bool by_broadcast = false;  ///< an all-gather, see CostModel::plan_broadcast_gather
+    NodeRoute route = {};       ///< with nodes: an all-to-all, see CostModel::plan_token_exchange
     bool operator==(const Key&) const = default;
   };
   struct KeyHash {
@@ -65,7 +69,7 @@ class CommunicationPrices {
   };
   const CollectivePlan& plan(Collective kind, std::span<const DeviceId> group);
   const CollectivePlan& collective(Collective kind, std::span<const DeviceId> group,
-                                   bool by_broadcast = false);
+                                   bool by_broadcast = false, const NodeRoute& route = {});
 
   const CostModel& costs_;
   CollectivePlanner planner_;

@@ -350,6 +350,11 @@ bool Recomputation::keeps_copy(UseRef use) const {
          (again(use.op) || !reads_again(use));
 }
 
+bool Recomputation::runs_again_from_copy(UseRef use) const {
+  return again(use.op) && !reads_again(use) &&
+         graph_->op(use.op).uses[static_cast<std::size_t>(use.use)].runs_again_from_saved;
+}
+
 void Recomputation::find_segments(const OperatorGraph& graph) {
   std::vector<Segment> all(static_cast<std::size_t>(*std::ranges::max_element(segment_of_) + 1));
   for (std::size_t i = 0; i < segment_of_.size(); ++i) {

@@ -115,6 +115,9 @@ class Recomputation {
   /// (TensorUse::saved_as). Where the tensor alone is made again, for backward, that reads the tensor, as
   /// Megatron-LM's set_save_original_input() has it.
   [[nodiscard]] bool keeps_copy(UseRef use) const;
+  /// Whether the operator runs again and then reads the copy that its first run left of this use
+  /// (TensorUse::runs_again_from_saved), so that the tensor need not stay.
+  [[nodiscard]] bool runs_again_from_copy(UseRef use) const;
 
   /// Whether the operator's results stay until its own backward, though nothing reads them: selective
   /// checkpoints of PyTorch store what their policy chooses (torch.utils.checkpoint, MUST_SAVE).

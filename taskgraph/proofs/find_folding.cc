@@ -78,6 +78,7 @@ class FoldingFinder {
       note(devices[k], b.memory[k].outputs);
       note(devices[k], b.memory[k].saved);
       note(devices[k], b.memory[k].input_copy);
+      note(devices[k], b.memory[k].gradient_copy);
       note(devices[k], b.memory[k].input_gradients);
       note(devices[k], b.memory[k].forward_blocks);
       note(devices[k], b.memory[k].workspace);
@@ -152,11 +153,11 @@ class FoldingFinder {
         const LayoutId target = data_layout(use, strategy);
         if (std::find(targets.begin(), targets.end(), target) != targets.end()) continue;
         targets.push_back(target);
-        add_plan(contents_.transfer_plan(tensor, std::span(&source, 1), target));
+        add_plan(contents_.transfer_plan(tensor, std::span(&source, 1), target, Moved::Data));
       }
       if (!contents_.backward().has_backward(tensor)) continue;
       contents_.list_gradient_terms(tensor, strategy, terms);
-      add_plan(contents_.transfer_plan(tensor, terms, gradient_layout(producer, strategy)));
+      add_plan(contents_.transfer_plan(tensor, terms, gradient_layout(producer, strategy), Moved::Gradient));
     }
   }
 

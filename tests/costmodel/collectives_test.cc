@@ -92,6 +92,65 @@ TEST(BroadcastGather, OnASwitchIsAPipelinedChain) {
   }
 }
 
+// Of four experts on two nodes a token goes to two. They are on one node in two of the six cases, so it is on
+// 5/3 nodes on average; a row in six need not cross again.
+TEST(TokenExchange, CrossesToEachNodeOnce) {
+  const Topology topology = switched({2, 2});
+  const CostModel costs(topology);
+  const NodeRoute route{4, 2, 2};
+  EXPECT_DOUBLE_EQ(route.nodes_of_a_token(2), 5.0 / 3);
+  const CollectiveTime time = costs.plan_token_exchange(first_devices(4), route).at(Bytes(40'000'000));
+  EXPECT_EQ(time.algorithm, "by nodes");
+  // A device sends half of its 10 MB through its card, less what its peers there hand on. Inside a node, a
+  // device hands on a 16th of all for each node, which takes less.
+  EXPECT_THAT(time.latency.value, DoubleNear(nccl::call_overhead + 6e-6 + 2 * nccl::peer_overhead, pico));
+  EXPECT_THAT((time.duration - time.latency).value,
+              DoubleNear(streamed(5.0 / 6 * 5e6 / 10e9, nccl::network_chunk_overhead), pico));
+  double inside = 0;
+  for (const LaneHold& lane : time.lanes) {
+    if (lane.hold.value < 0.5 * (time.duration - time.latency).value) inside = lane.hold.value;
+  }
+  EXPECT_THAT(inside / (time.duration - time.latency).value,
+              DoubleNear(5e6 / 100e9 / (5.0 / 6 * 5e6 / 10e9), 1e-9));
+}
+
+// With one expert a token, as many bytes cross as in any all-to-all.
+TEST(TokenExchange, OfOneExpertATokenCrossesAsOften) {
+  const Topology topology = switched({4, 4, 4});
+  const CostModel costs(topology);
+  const auto busiest = [](const CollectiveTime& time) {
+    double longest = 0;
+    for (const LaneHold& lane : time.lanes) longest = std::max(longest, lane.hold.value);
+    return longest;
+  };
+  const CollectiveTime direct =
+                           costs.collective_time(Collective::AllToAll, first_devices(12), Bytes(12'000'000)),
+                       by_nodes =
+                           costs.plan_token_exchange(first_devices(12), {12, 1, 3}).at(Bytes(12'000'000));
+  EXPECT_THAT(busiest(by_nodes), DoubleNear(busiest(direct), 1e-9));
+}
+
+// DeepSeek-V3: 8 of 256 experts, on at most 4 of 8 nodes. A node of the four has none of the eight with
+// probability C(96, 8) / C(128, 8).
+TEST(TokenExchange, IsLimitedToSomeNodes) {
+  double none = 1;
+  for (int i = 0; i < 8; ++i) none *= (96.0 - i) / (128.0 - i);
+  EXPECT_NEAR((NodeRoute{256, 8, 4}.nodes_of_a_token(8)), 4 * (1 - none), 1e-12);
+  EXPECT_EQ((NodeRoute{256, 8, 1}.nodes_of_a_token(8)), 1);
+  EXPECT_EQ((NodeRoute{256, 8, 4}.nodes_of_a_token(1)), 1);
+  EXPECT_LT((NodeRoute{256, 8, 4}.nodes_of_a_token(8)), (NodeRoute{256, 8, 8}.nodes_of_a_token(8)));
+}
+
+TEST(TokenExchange, InsideANodeOrBetweenUnequalOnesIsDirect) {
+  for (const Topology& topology : {switched({8}), switched({3, 5})}) {
+    const CostModel costs(topology);
+    const CollectiveTime time = costs.plan_token_exchange(first_devices(8), {8, 2, 2}).at(Bytes(8'000'000));
+    EXPECT_EQ(time.algorithm, "direct");
+    EXPECT_EQ(time.duration,
+              costs.collective_time(Collective::AllToAll, first_devices(8), Bytes(8'000'000)).duration);
+  }
+}
+
 // Two rings share the bytes. Each has two hops inside a node, where bytes take a tenth of the time, and two
 // between nodes, and a broadcast takes three of the four.
 TEST(BroadcastGather, BetweenNodesFillsTheSlowHops) {

@@ -67,9 +67,9 @@ TEST(Imbalance, OfOneExpertADeviceIsACapacityOfTheFullest) {
                  reader = uneven.graph.consumers(tensor).front();
     const LayoutId from = data_layout(maker, bound), from_larger = data_layout(maker, expected);
     const CommunicationPlan &a = contents.transfer_plan(tensor, std::span(&from, 1),
-                                                        data_layout(reader, bound)),
+                                                        data_layout(reader, bound), Moved::Data),
                             &b = of_larger.transfer_plan(tensor, std::span(&from_larger, 1),
-                                                         data_layout(reader, expected));
+                                                         data_layout(reader, expected), Moved::Data);
     ASSERT_EQ(a.tasks.size(), b.tasks.size());
     for (std::size_t i = 0; i < a.tasks.size(); ++i) {
       EXPECT_EQ(a.tasks[i].size, b.tasks[i].size);

@@ -74,8 +74,9 @@ class MeshTables {
   [[nodiscard]] const BoundOperator& operator[](OperatorId op) const { return *bound_[op.index()]; }
   [[nodiscard]] const LayoutTable& layouts() const { return layouts_; }
   [[nodiscard]] const BoundStrategy& strategy() const { return bound_; }
-  [[nodiscard]] const CommunicationPlan& plan(TensorId tensor, const LayoutIds& terms, LayoutId target) {
-    return plans_.between(terms, target, {bytes_per_element(graph_.tensor(tensor).type), kWholePiece});
+  [[nodiscard]] const CommunicationPlan& plan(TensorId tensor, Moved moved, const LayoutIds& terms,
+                                              LayoutId target) {
+    return plans_.between(terms, target, setting_of(graph_, tensor, moved, kWholePiece));
   }
   [[nodiscard]] CommunicationPlans& plans() { return plans_; }
   /// Returns how long a plan holds lanes, without keeping the plan.

@@ -140,7 +140,7 @@ class PartMemory : private PartOnMesh {
       if (gathered) {
         copy = std::max(copy, Bytes(made.elements_on(reader.config.devices[k]) * element));
       } else {
-        copy += reader.memory[k].input_copy;
+        copy += copy_of_input(reader, static_cast<std::size_t>(use.use), k);
       }
     }
   }
@@ -150,7 +150,8 @@ class PartMemory : private PartOnMesh {
     const auto kept_for = [&](UseRef use) {
       if (!is_kept_for(kind, use)) return There::Nothing;
       if (!is_saved_for(use) || !recomputation(kind).keeps_copy(use)) return There::All;
-      return again(kind, use.op) ? There::Either : There::Copy;
+      const bool second = again(kind, use.op) && !recomputation(kind).runs_again_from_copy(use);
+      return second ? There::Either : There::Copy;
     };
     ByDevice kept = nothing(), of_entry = nothing();
     for (const OperatorId op : part_.operators) {
@@ -179,11 +180,24 @@ class PartMemory : private PartOnMesh {
               if (!is_saved_for(read) || !has_weights(read.op)) return There::Nothing;
               return may_copy(read) ? There::Either : There::All;
             }));
-        if (has_weights(op) && has_whole_gradient(use.tensor)) add(kept, gradient_bytes(use.tensor));
+        if (!has_weights(op) || !has_whole_gradient(use.tensor)) continue;
+        add(kept, copies_gradient(op) ? copies_of_gradient(tables_[op]) : gradient_bytes(use.tensor));
       }
       if (has_weights(op)) add(kept, saved_by(tables_[op]));
     }
     costs.kept_for_weights = least_of(kept);
+  }
+
+  // As LifeTasks has it: of the gradient of products that cast it, a copy alone is left for the weights.
+  [[nodiscard]] bool copies_gradient(OperatorId op) const {
+    const std::optional<Casts>& casts = graph_.op(op).casts;
+    return casts && !casts->gradient.empty() && tables_.backward().need(op).input_pass;
+  }
+  [[nodiscard]] static ByDevice copies_of_gradient(const BoundOperator& bound) {
+    ByDevice bytes;
+    for (std::size_t k = 0; k < bound.memory.size(); ++k)
+      bytes[bound.config.devices[k]] += bound.memory[k].gradient_copy;
+    return bytes;
   }
 
   // What arrives, and what stays where it was made.

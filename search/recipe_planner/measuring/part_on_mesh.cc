@@ -31,7 +31,7 @@ const CommunicationPlan& PartOnMesh::forward_plan(UseRef use) const {
   const TensorId tensor = tensor_of(use);
   const UseRef maker = tables_.backward().producing_use(tensor);
   const LayoutIds source{data_layout(maker, tables_.strategy())};
-  return tables_.plan(tensor, source, data_layout(use, tables_.strategy()));
+  return tables_.plan(tensor, Moved::Data, source, data_layout(use, tables_.strategy()));
 }
 
 bool PartOnMesh::gathers_again() const { return tables_.mesh().gathered_inputs() == GatheredInputs::Again; }
@@ -55,7 +55,8 @@ bool PartOnMesh::is_gathered(UseRef use, const CommunicationPlan& plan) const {
 
 const CommunicationPlan& PartOnMesh::gradient_plan(TensorId tensor) const {
   const UseRef maker = tables_.backward().producing_use(tensor);
-  return tables_.plan(tensor, gradient_terms(tensor), gradient_layout(maker, tables_.strategy()));
+  return tables_.plan(tensor, Moved::Gradient, gradient_terms(tensor),
+                      gradient_layout(maker, tables_.strategy()));
 }
 
 std::vector<DeviceId> PartOnMesh::devices_that_give_and_take(const CommunicationPlan& plan,

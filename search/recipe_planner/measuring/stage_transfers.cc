@@ -37,14 +37,15 @@ class TransferOfTensor {
     tables_.bind(readers);
     StageTransfer least{std::numeric_limits<Nanoseconds>::max(), 0};
     for (const UseRef use : tables_.graph().consumers(tensor_)) {
-      const CommunicationPlan& plan = tables_.plan(tensor_, made, data_layout(use, tables_.strategy()));
+      const CommunicationPlan& plan =
+          tables_.plan(tensor_, Moved::Data, made, data_layout(use, tables_.strategy()));
       least.forward = std::min(least.forward, first_device_to_have_all(plan, tables_[use.op]));
     }
     if (!tables_.backward().has_backward(tensor_)) return least;
     LayoutIds terms;
     for (const UseRef use : tables_.backward().gradient_makers(tensor_))
       add_distinct(terms, gradient_layout(use, tables_.strategy()));
-    least.backward = first_device_to_have_all(tables_.plan(tensor_, terms, gradient), maker);
+    least.backward = first_device_to_have_all(tables_.plan(tensor_, Moved::Gradient, terms, gradient), maker);
     return least;
   }
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 #include "models/zoo/zoo.h"
 #include "tests/refusal.h"
 
@@ -40,6 +42,31 @@ TEST(DeviceKernels, RefuseWeightsThatDoNotLieInTheirType) {
     }
   }
   EXPECT_EQ(refused, 7);
+}
+
+TEST(DeviceKernels, RefuseTensorsThatAreSentOrKeptInAnotherWay) {
+  const std::string model =
+      "mixtral-8x7b:batch=4,layers=1,hidden=64,heads=4,kv_heads=4,ffn=128,vocab=64,sequence=16,experts=4,"
+      "top_k=2";
+  const auto first = [&](const char* more) -> std::string {
+    const OperatorGraph graph = make_zoo_model(model + more);
+    for (const Operator& op : graph.operators()) {
+      std::string message = refusal([&] { require_own_type(op); });
+      if (message != "accepted") return message;
+    }
+    return "accepted";
+  };
+  EXPECT_EQ(first(""), "accepted");
+  EXPECT_EQ(first(",dispatch=float8"),
+            "operator \"layer1.dispatch\" (moe_dispatch) sends tokens in float8, which devices here do not; "
+            "dispatch=own and token_nodes=0 in the model send each to its experts in its own type");
+  EXPECT_EQ(
+      first(",token_nodes=2"),
+      "operator \"layer1.dispatch\" (moe_dispatch) sends tokens to each node once, which devices here do "
+      "not; dispatch=own and token_nodes=0 in the model send each to its experts in its own type");
+  EXPECT_EQ(first(",swiglu=fused,swiglu_inputs=float8"),
+            "operator \"layer1.gated\" (swiglu) keeps its inputs in float8, for which there is no kernel; "
+            "swiglu_inputs=own in the model keeps them as they are");
 }
 
 }  // namespace

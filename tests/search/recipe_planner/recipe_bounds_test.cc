@@ -331,7 +331,10 @@ TEST(RecipeBounds, AreNeverAboveTheSimulationInFloat8) {
       {"deepseek-v3:layers=4,hidden=256,heads=8,head_width=32,rotary_width=16,value_width=32,query_latent=64,"
        "key_latent=64,ffn=512,expert_ffn=128,dense_layers=1,experts=8,top_k=2,vocab=512,sequence=128,"
        "products=float8",
-       "dgx-h100:1", 16}};
+       "dgx-h100:1", 16},
+      {"mixtral-8x7b:layers=4,hidden=512,heads=8,kv_heads=4,vocab=512,sequence=128,ffn=1024,products=float8,"
+       "kept=megatron,dispatch=float8,token_nodes=2,swiglu_inputs=float8",
+       "dgx-h100:2", 16}};
   std::set<std::string> schedules;
   const Shares shares = expect_below_simulation(300, Runtime(), schedules, cases);
   RecordProperty("memory_share", std::to_string(shares.memory));

@@ -223,14 +223,18 @@ TEST(MegatronClosedForms, ProductsInFloat8KeepTheirInputsInIt) {
   EXPECT_EQ(kept_of_block("tp8,dp1,mbs2", in8),
             kTokens * (6 * kHidden + 8) + kTokens / kTensor * inside(1, 1));
   EXPECT_EQ(kept_of_block("tp8,dp1,sp,mbs2", in8), kTokens / kTensor * (6 * kHidden + 8 + inside(1, 1)));
+  EXPECT_EQ(kept_of_block("dp1,mbs2", in8 + ",swiglu_inputs=float8"),
+            kTokens * (6 * kHidden + 8 + inside(1, 1) - 2 * kWide));
 }
 
 // Experts keep their tokens and the gated part's results in 8 bits. The norm before the router is kept in 16.
 TEST(MegatronClosedForms, ExpertsInFloat8KeepTheirTokensInIt) {
   const std::string sizes = fmt::format(",kv_heads={},ffn={},kept=megatron", kKeyHeads, kWide);
-  const auto kept_of_block_with = [&](const std::string& products) {
+  const auto kept_of_block_with = [&](const std::string& products, const std::string& recompute = "none") {
     const auto kept = [&](std::int64_t layers) {
-      return amounts_of("mixtral-8x7b", layers, "dp1,mbs2", sizes + products, "dgx-h100:gpus=1").kept;
+      return amounts_of("mixtral-8x7b", layers, "dp1,mbs2,recompute=" + recompute, sizes + products,
+                        "dgx-h100:gpus=1")
+          .kept;
     };
     return kept(4) - kept(3);
   };
@@ -245,6 +249,29 @@ TEST(MegatronClosedForms, ExpertsInFloat8KeepTheirTokensInIt) {
   EXPECT_GE(routed, 2 * kTokens);
   EXPECT_EQ(kept_of_block_with("") - kept_of_block_with(",products=float8"),
             kTokens * (kHidden + kHeads * kWidth) + routed * (kHidden + kWide));
+  // Both halves of the gated part, too, in 8 bits, whether the gated part's result is kept or made again.
+  for (const char* recompute : {"none", "moe_act"}) {
+    EXPECT_EQ(kept_of_block_with(",products=float8", recompute) -
+                  kept_of_block_with(",products=float8,swiglu_inputs=float8", recompute),
+              routed * 2 * kWide)
+        << recompute;
+  }
+}
+
+// Forward, tokens go to their experts in 8 bits, with four bytes for each 128 elements, and results come back
+// in 16. Backward, gradients of results go there in 8 bits, and gradients of tokens come back in 16.
+TEST(MegatronClosedForms, TokensTravelToExpertsInFloat8) {
+  const auto of_block_with = [](const std::string& more) {
+    const std::string recipe = "tp8,dp1,ep8,etp1,sp,mbs2", groups = ",token_groups=8,experts=8,top_k=2";
+    return amounts_of("mixtral-8x7b", 4, recipe, groups + more) -
+           amounts_of("mixtral-8x7b", 3, recipe, groups + more);
+  };
+  constexpr std::int64_t kOfExpert = (kSequence / 8 * 2 + 7) / 8;  // tokens of a group
+  constexpr std::int64_t kIn16 = 2 * kSamples * 8 * 8 * kOfExpert * kHidden, kIn8 = kIn16 / 2 * 132 / 128;
+  const Amounts own = of_block_with(""), in8 = of_block_with(",dispatch=float8");
+  EXPECT_EQ(own.forward - in8.forward, (kIn16 - kIn8) * 7 / 8);
+  EXPECT_EQ(own.backward - in8.backward, (kIn16 - kIn8) * 7 / 8);
+  EXPECT_EQ(in8.again, own.again);
 }
 
 // Norms' results, which are gathered for products, are kept as gathered.

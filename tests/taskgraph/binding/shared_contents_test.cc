@@ -38,7 +38,8 @@ Planned plan_all(const PlanContents& contents, const Strategy& strategy) {
     LayoutIds terms;
     contents.list_gradient_terms(TensorId(t), bound, terms);
     add(contents.transfer_plan(TensorId(t), terms,
-                               gradient_layout(contents.backward().producing_use(TensorId(t)), bound)));
+                               gradient_layout(contents.backward().producing_use(TensorId(t)), bound),
+                               Moved::Gradient));
   }
   return all;
 }

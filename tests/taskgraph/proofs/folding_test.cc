@@ -320,7 +320,8 @@ TEST(Folding, OfAdaptersRunsAsTheWholePlan) {
 }
 
 TEST(Folding, OfProductsInFloat8RunsAsTheWholePlan) {
-  const OperatorGraph graph = make_zoo_model(std::string(kReplicatedLlama) + ",products=float8");
+  const OperatorGraph graph =
+      make_zoo_model(std::string(kReplicatedLlama) + ",products=float8,swiglu=fused,swiglu_inputs=float8");
   const Topology topology = make_topology("dgx-h100:2");
   for (const char* recompute : {"none", "selective", "full", "mlp"}) {
     for (const GatheredInputs inputs : {GatheredInputs::Keep, GatheredInputs::Again}) {

@@ -243,6 +243,11 @@ DecoderSizes decoder_sizes(const std::string& model) {
   s.head_norm = has_head_norm(d.model);
   s.type = v.data_type();
   s.float8 = v.has("products") && v.word("products") == "float8";
+  for (const char* key : {"dispatch", "swiglu_inputs"}) {
+    if (v.has(key) && v.word(key) != "own") s.kernels.push_back(fmt::format("{}={}", key, v.word(key)));
+  }
+  if (v.has("token_nodes") && v.integer("token_nodes") > 0)
+    s.kernels.push_back(fmt::format("token_nodes={}", v.integer("token_nodes")));
   s.sequence = v.integer("sequence");
   s.layers = v.integer("layers");
   s.hidden = v.integer("hidden");
