@@ -181,6 +181,20 @@ TEST(Export, SaysWhatTheFrameworkDoesOtherwise) {
                                       "left out is loss_chunks=4, which belongs to the model's own code"}));
 }
 
+TEST(Export, SaysThatHowTokensTravelIsTheCodesOwn) {
+  const TemporaryFolder folder;
+  const std::string plan = plan_of_recipe(
+      folder, "mixtral-8x7b:layers=2,kept=megatron,swiglu_inputs=float8,dispatch=float8,token_nodes=2",
+      "dp8,ep8,etp1,mbs1,zero1");
+  const nlohmann::json json = nlohmann::json::parse(
+      pipesim_run({"export", "--plan", plan, "--to", "megatron:0.15", "-o", folder.path("run"), "--json"})
+          .out);
+  EXPECT_EQ(json["notes"], (std::vector<std::string>{
+                               "left out is token_nodes=2, which belongs to the model's own code",
+                               "left out is dispatch=float8, which belongs to the model's own code",
+                               "left out is swiglu_inputs=float8, which belongs to the model's own code"}));
+}
+
 // The launch script starts with no other version than its own.
 TEST(Export, StartsOnlyTheVersionThatItIsFor) {
   const TemporaryFolder folder;

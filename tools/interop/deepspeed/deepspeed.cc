@@ -336,7 +336,6 @@ std::vector<std::string> deepspeed_notes(const FrameworkPlan& plan) {
   std::vector<std::string> notes;
   note_balance_loss(plan, kDeepspeedTitle, notes);
   note_float8(plan, kDeepspeedTitle, notes);
-  note_kernels(plan, kDeepspeedTitle, notes);
   return notes;
 }
 

@@ -243,11 +243,6 @@ DecoderSizes decoder_sizes(const std::string& model) {
   s.head_norm = has_head_norm(d.model);
   s.type = v.data_type();
   s.float8 = v.has("products") && v.word("products") == "float8";
-  for (const char* key : {"dispatch", "swiglu_inputs"}) {
-    if (v.has(key) && v.word(key) != "own") s.kernels.push_back(fmt::format("{}={}", key, v.word(key)));
-  }
-  if (v.has("token_nodes") && v.integer("token_nodes") > 0)
-    s.kernels.push_back(fmt::format("token_nodes={}", v.integer("token_nodes")));
   s.sequence = v.integer("sequence");
   s.layers = v.integer("layers");
   s.hidden = v.integer("hidden");
@@ -295,10 +290,13 @@ std::int64_t token_groups(const std::string& model) {
 std::vector<std::string> options_left_out(const std::string& model) {
   const OpenedDecoder d = open_decoder(model);
   std::vector<std::string> left_out;
-  for (const char* key : {"loss_chunks", "document_length", "lora"}) {
-    if (d.values.has(key) && d.values.integer(key) > 0)
-      left_out.push_back(fmt::format("{}={}", key, d.values.word(key)));
-  }
+  const auto leave_out = [&](const char* key, bool is_set) {
+    if (is_set) left_out.push_back(fmt::format("{}={}", key, d.values.word(key)));
+  };
+  for (const char* key : {"loss_chunks", "document_length", "lora", "token_nodes"})
+    leave_out(key, d.values.has(key) && d.values.integer(key) > 0);
+  for (const char* key : {"dispatch", "swiglu_inputs"})
+    leave_out(key, d.values.has(key) && d.values.word(key) != "own");
   return left_out;
 }
 

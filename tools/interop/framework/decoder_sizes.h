@@ -51,8 +51,6 @@ struct DecoderSizes {
   bool head_norm = false;      ///< norms of queries and keys
   DataType type = DataType::Float32;
   bool float8 = false;  ///< products of layers multiply in it
-  /// Options of the model that say how kernels keep and send tensors, as "dispatch=float8".
-  std::vector<std::string> kernels = {};
   std::int64_t sequence = 0, layers = 0, hidden = 0, heads = 0, kv_heads = 0, head_width = 0;
   std::int64_t ffn = 0, vocabulary = 0;
   std::int64_t positions = 0;  ///< rows of a table of learned positions; 0: they are rotary

@@ -177,10 +177,6 @@ void note_float8(const FrameworkPlan& plan, std::string_view framework, std::vec
   if (plan.sizes.float8) notes.push_back(chosen_by_code("products=float8", framework));
 }
 
-void note_kernels(const FrameworkPlan& plan, std::string_view framework, std::vector<std::string>& notes) {
-  for (const std::string& option : plan.sizes.kernels) notes.push_back(chosen_by_code(option, framework));
-}
-
 std::optional<Refusal> partial_model(const FrameworkPlan& plan) {
   if (!plan.sizes.partial) return std::nullopt;
   return Refusal{

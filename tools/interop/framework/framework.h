@@ -134,11 +134,10 @@ std::optional<FrameworkPlan> nearest_expressible(const Framework& framework, con
 
 /// "left out is products=float8, which DeepSpeed's own code chooses".
 std::string chosen_by_code(std::string_view option, std::string_view framework);
-/// Appends notes on the loss that balances experts, on products in float8, and on how kernels keep and send
-/// tensors (DecoderSizes::kernels), where the plan's model has them.
+/// Appends notes on the loss that balances experts and on products in float8, where the plan's model has
+/// them.
 void note_balance_loss(const FrameworkPlan& plan, std::string_view framework,
                        std::vector<std::string>& notes);
-void note_kernels(const FrameworkPlan& plan, std::string_view framework, std::vector<std::string>& notes);
 void note_float8(const FrameworkPlan& plan, std::string_view framework, std::vector<std::string>& notes);
 
 /// Returns why a model that lacks what its config.json asks for is not exported; nothing where it has all.

@@ -248,12 +248,6 @@ std::vector<Recompute> megatron_recomputes() {
           {Recompute::Kind::Full}};
 }
 
-std::vector<std::string> megatron_notes(const FrameworkPlan& plan) {
-  std::vector<std::string> notes;
-  note_kernels(plan, "Megatron-LM", notes);
-  return notes;
-}
-
 }  // namespace
 
 Framework megatron_framework() {
@@ -265,7 +259,6 @@ Framework megatron_framework() {
       .check_export = refuse_megatron_definition,
       .files = megatron_files,
       .settings = megatron_settings,
-      .notes = megatron_notes,
       .versions = megatron_versions,
       .runtime = "megatron",
       .kept = "megatron",
