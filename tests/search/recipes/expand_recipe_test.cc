@@ -6,6 +6,7 @@
 
 #include "models/zoo/zoo.h"
 #include "search/recipes/recipe_of_plan.h"
+#include "taskgraph/binding/plan_contents.h"
 #include "taskgraph/plan/plan.h"
 #include "tests/refusal.h"
 #include "tests/search/recipes/random_recipe.h"
@@ -285,6 +286,34 @@ TEST(ExpandRecipe, SaysWhyNotAndWhatWouldBePossible) {
               HasSubstr("cp2 divides a sequence, and the model has no attention"));
   EXPECT_THAT(message("lenet:batch=", "pp2"),
               HasSubstr("pp2 divides layers, and the model has none that it repeats"));
+}
+
+// Two directions of four copies each; experts lie in halves on two devices of each direction four times in
+// all.
+TEST(ExpandRecipe, CopiesOfBothDirectionsDivideState) {
+  const OperatorGraph graph = make_zoo_model(
+      "mixtral-8x7b:batch=4,layers=2,hidden=64,heads=4,kv_heads=4,ffn=64,vocab=64,sequence=16,experts=4,top_"
+      "k=2");
+  const Topology topology = make_topology("dgx-a100");
+  const CostModel costs(topology);
+  PlanOptions options;
+  options.microbatches = 4;
+  const RecipeStrategy made = expand_recipe(parse_recipe("pp2,dp4,ep2,etp1,mbs1,zero1,schedule=dualpipe"),
+                                            RecipeModel(graph), topology);
+  made.apply_to(options);
+  ASSERT_EQ(illegal(graph, made.strategy, options, topology), std::nullopt);
+  const PlanContents contents(graph, costs, options);
+  const BoundStrategy bound = contents.bind(made.strategy);
+  std::int32_t weights = 0;
+  for (std::size_t t = 0; t < graph.tensors().size(); ++t) {
+    const Tensor& tensor = graph.tensors()[t];
+    if (tensor.kind != TensorKind::Weight) continue;
+    ++weights;
+    const Layout& state = contents.layouts()[contents.state_of(TensorId(t), bound)];
+    for (std::size_t d = 0; d < 8; ++d)
+      EXPECT_EQ(state.elements_on(DeviceId(d)), tensor.elements() / 8) << tensor.name;
+  }
+  EXPECT_GT(weights, 20);
 }
 
 TEST(CompletedRecipe, MultipliesUpToTheDevices) {
