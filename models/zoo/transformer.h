@@ -47,7 +47,7 @@ class TransformerNetwork {
   [[nodiscard]] bool keeps_as_torch() const { return keeps_as_torch_; }
   /// Whether one kernel computes the gate's silu and its product.
   [[nodiscard]] bool fuses_swiglu() const { return fuses_swiglu_; }
-  /// Of the operator that multiplies the gate with the other half.
+  /// Attributes of the operator that multiplies the gate with the other half.
   [[nodiscard]] Attributes swiglu_attributes() const {
     return keeps_swiglu_narrow_ ? Attributes{{"keeps", "float8"}} : Attributes();
   }

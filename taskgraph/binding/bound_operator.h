@@ -59,8 +59,8 @@ struct ShardMemory {
   Bytes outputs;     ///< its boxes of the outputs
   Bytes saved;       ///< kept from forward to backward beside tensors (row statistics, arg indices)
   Bytes input_copy;  ///< of its inputs, in types in which backward reads them (TensorUse::saved_as)
-  /// Of its results' gradients, in the type in which its products multiply (Casts::gradient). Where both
-  /// gradients are computed, the pass of the inputs' makes it and that of the weights' reads it.
+  /// Copies of its results' gradients, in the type in which its products multiply (Casts::gradient). Where
+  /// both gradients are computed, the pass of the inputs' makes it and that of the weights' reads it.
   Bytes gradient_copy;
   Bytes input_gradients;  ///< the gradients that it computes for its inputs, before they are moved or added
   Bytes forward_blocks, backward_blocks;  ///< what arrives and leaves in a ring, while the pass runs

@@ -92,7 +92,7 @@ TEST(BroadcastGather, OnASwitchIsAPipelinedChain) {
   }
 }
 
-// Of four experts on two nodes a token goes to two. They are on one node in two of the six cases, so it is on
+// A token goes to two of four experts on two nodes. They are on one node in two of the six cases, so it is on
 // 5/3 nodes on average; a row in six need not cross again.
 TEST(TokenExchange, CrossesToEachNodeOnce) {
   const Topology topology = switched({2, 2});

@@ -188,7 +188,7 @@ class PartMemory : private PartOnMesh {
     costs.kept_for_weights = least_of(kept);
   }
 
-  // As LifeTasks has it: of the gradient of products that cast it, a copy alone is left for the weights.
+  // Products that cast the gradient leave a copy of it for the weights, and nothing else (LifeTasks).
   [[nodiscard]] bool copies_gradient(OperatorId op) const {
     const std::optional<Casts>& casts = graph_.op(op).casts;
     return casts && !casts->gradient.empty() && tables_.backward().need(op).input_pass;
