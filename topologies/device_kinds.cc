@@ -48,15 +48,15 @@ DeviceKind kind(std::string name, Peaks peak, double limit, Memory memory, const
   return kind;
 }
 
-constexpr std::int64_t kCommunicator = 688, kCommunicatorOfSixLinks = kCommunicator / 2;  // MiB
-
-// Sets what frameworks take, with the mebibytes that nvidia-smi reports; the header names the sources.
-DeviceKind with_frameworks(DeviceKind kind, std::int64_t installed,
-                           std::int64_t communicator = kCommunicator) {
+// Returns what frameworks take, with the `mebibytes` that nvidia-smi reports; the header names the sources.
+MemoryOverhead frameworks_on(std::int64_t mebibytes) {
   constexpr std::int64_t kMebibyte = 1 << 20;
   constexpr double kFragmentation = 0.03;
-  kind.memory_overhead = {Bytes(installed * kMebibyte), Bytes(1'200'000'000), Bytes(communicator * kMebibyte),
-                          kFragmentation};
+  return {Bytes(mebibytes * kMebibyte), Bytes(1'200'000'000), Bytes(688 * kMebibyte), kFragmentation};
+}
+
+DeviceKind with_frameworks(DeviceKind kind, std::int64_t mebibytes) {
+  kind.memory_overhead = frameworks_on(mebibytes);
   return kind;
 }
 
@@ -153,13 +153,9 @@ std::vector<DeviceKind> volta() {
   const auto with_nvlink = [](DeviceKind made) {
     return with_collectives(std::move(made), {Seconds(6.6 / 1e6)}, "NCCL's own model, src/graph/tuning.cc");
   };
-  constexpr std::int64_t kOf16 = 16160, kOf32 = 32510;  // MiB
-  const auto with_memory = [](DeviceKind made, std::int64_t installed) {
-    return with_frameworks(std::move(made), installed, kCommunicatorOfSixLinks);
-  };
-  return {with_memory(with_nvlink(kind("V100-SXM2-16GB", sxm, 0.8, {16, 900, 0.88}, from_sxm)), kOf16),
-          with_memory(with_nvlink(kind("V100-SXM2-32GB", sxm, 0.8, {32, 900, 0.88}, from_sxm)), kOf32),
-          with_memory(kind("V100-PCIe", pcie, 0.76, {16, 900, 0.88}, from_pcie), kOf16)};
+  return {with_nvlink(kind("V100-SXM2-16GB", sxm, 0.8, {16, 900, 0.88}, from_sxm)),
+          with_nvlink(kind("V100-SXM2-32GB", sxm, 0.8, {32, 900, 0.88}, from_sxm)),
+          kind("V100-PCIe", pcie, 0.76, {16, 900, 0.88}, from_pcie)};
 }
 
 std::vector<DeviceKind> ampere() {

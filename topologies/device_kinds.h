@@ -20,18 +20,15 @@ namespace pipesim {
 /// missing. Memory is the datasheet's GB taken as 10⁹ bytes. Chips hold more, mostly GiB: what the driver
 /// reports (MemoryOverhead::installed), of which frameworks take their part.
 ///
-/// What frameworks take (MemoryOverhead) is known of V100, A100, H100, H800, H200 and B200; plans for other
-/// kinds may use all of the datasheet's memory.
-/// - installed: what nvidia-smi reports: 16160, 32510 (V100), 40960, 81920 (A100), 81559 (H100, H800), 143771
-///   (H200), 183359 MiB (B200).
-/// - context, 1.2 GB: estimated; hashcat finds 182642 of a B200's 183359 MiB in all, and 182014 free. PyTorch
-///   took 1343 MiB of a V100 in 2022 (huggingface/transformers, docs/source/en/perf_train_gpu_one.mdx), and
-///   300 to 400 MB in 2019 (github.com/pytorch/pytorch/issues/20532).
+/// What frameworks take (MemoryOverhead) is known of A100, H100, H800, H200 and B200; plans for other kinds
+/// may use all of the datasheet's memory.
+/// - installed: what nvidia-smi reports: 40960, 81920 (A100), 81559 (H100, H800), 143771 (H200), 183359 MiB
+///   (B200).
+/// - context, 1.2 GB: estimated; hashcat finds 182642 of a B200's 183359 MiB in all, and 182014 free.
 /// - a communicator, 688 MiB: measured of groups of more than two A100 over NVLink; a group of two took 544
 ///   MiB (github.com/NVIDIA/nccl/issues/964). Each takes as much again, unless the program shares the
 ///   buffers (…/issues/986). Other reports have 1.6 GB for one and 6 GB for three and more (…/issues/864), or
-///   3.3 GB for all-to-all on eight H100 (…/issues/1685). On V100 half of it is estimated: buffers belong to
-///   channels (…/issues/986), of which six NVLinks give half as many as twelve (…/issues/713).
+///   3.3 GB for all-to-all on eight H100 (…/issues/1685).
 /// - fragmentation, 3 %: estimated.
 ///
 /// A kernel takes its work at limit · peak, plus 2.7 µs (`launch_overhead`). Both were fitted (least mean

@@ -61,17 +61,10 @@ StageMemory stage(std::int32_t number, std::int64_t bytes) {
   return of;
 }
 
-// Sixteen devices, all of whose memory is for plans.
-Topology without_frameworks() {
-  TopologyParts parts = make_topology("dgx2").parts();
-  for (DeviceKind& kind : parts.kinds) kind.memory_overhead = {};
-  return Topology(std::move(parts));
-}
-
 TEST(MemoryByStage, TableLeavesOutCategoriesThatNobodyHolds) {
   std::vector<StageMemory> stages{stage(0, 1001), stage(1, 2001)};
   stages[0].stages = {0, 2};
-  EXPECT_EQ(memory_table(stages, without_frameworks()),
+  EXPECT_EQ(memory_table(stages, make_topology("dgx2")),
             "  memory of stage   0,2     1\n"
             "  fullest device   gpu0  gpu1\n"
             "  weights          1 kB  2 kB\n"
@@ -82,10 +75,10 @@ TEST(MemoryByStage, TableLeavesOutCategoriesThatNobodyHolds) {
 TEST(MemoryByStage, TableOfManyStagesHasFirstFullestAndLast) {
   std::vector<StageMemory> stages;
   for (std::int32_t s = 0; s < 12; ++s) stages.push_back(stage(s, s == 5 ? 9001 : 1001));
-  const std::string some = memory_table(stages, without_frameworks());
+  const std::string some = memory_table(stages, make_topology("dgx2"));
   EXPECT_TRUE(some.starts_with("  memory of stage     0     5     11\n")) << some;
   stages[0] = stage(0, 10'001);  // the first is the fullest
-  EXPECT_TRUE(memory_table(stages, without_frameworks()).starts_with("  memory of stage      0     11\n"));
+  EXPECT_TRUE(memory_table(stages, make_topology("dgx2")).starts_with("  memory of stage      0     11\n"));
 }
 
 TEST(MemoryByStage, TableSaysWhatFrameworksTake) {
