@@ -29,6 +29,7 @@ TransformerNetwork::TransformerNetwork(const ZooValues& values)
                       : values.quotient("hidden", "heads")),
       attention_bias_(values.has("attention_bias") ? values.word("attention_bias") : "none"),
       dropout_rate_(values.has("dropout") ? values.real("dropout") : 0),
+      score_dropout_(values.has("attention_dropout") ? values.real("attention_dropout") : dropout_rate_),
       writes_scores_(values.has("attention") && values.word("attention") == "scores"),
       projects_at_once_(values.has("qkv") && values.word("qkv") == "fused"),
       zigzag_(values.has("zigzag") ? values.integer("zigzag") : 1),
@@ -159,7 +160,7 @@ TensorId TransformerNetwork::mix_values(const std::string& prefix, TensorId quer
   }
   if (relative) attributes["buckets"] = 32;
   if (writes_scores_) {
-    attributes["dropout"] = dropout_rate_;
+    attributes["dropout"] = score_dropout_;
     attributes["alibi"] = style.alibi ? 1 : 0;
   } else {
     // The second order is what the output projection reads, of which a product in float8 keeps a copy of its
@@ -352,6 +353,8 @@ ZooOptions llama_options(std::int64_t sequence, const TransformerSizes& sizes, s
   options.push_back(ffn_option(sizes.ffn));
   options.push_back(vocabulary_option(vocabulary));
   options.push_back(attention_option());
+  options.push_back(ZooOption::real("attention_dropout", 0, 0, 0.99,
+                                    "rate at which scores are dropped that attention=scores writes"));
   options.push_back(qkv_option());
   options.push_back(zigzag_option());
   options.push_back(loss_chunks_option());

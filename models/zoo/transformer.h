@@ -91,7 +91,7 @@ class TransformerNetwork {
   GraphBuilder builder_;
   std::int64_t batch_, sequence_, hidden_, kv_heads_, group_, head_width_;
   std::string attention_bias_;  // none, qkv or all
-  double dropout_rate_;
+  double dropout_rate_, score_dropout_;
   bool writes_scores_, projects_at_once_;
   std::int64_t zigzag_, document_length_;
   std::int64_t loss_chunks_;  // 0: the projection is apart from the loss

@@ -116,7 +116,8 @@ TEST(DividedState, OfReusedWeightsHoldsTheSameNumbers) {
   constexpr int kSteps = 2;
   const EqualityCase c(kNarrow);
   const RecipeModel model(c.graph);
-  for (const char* text : {"dp4,mbs1,zero3", "tp2,dp2,mbs1,zero3,recompute=full", "dp4,mbs1,zero3,shard=2"}) {
+  for (const char* text :
+       {"tp2,dp4,mbs1,zero3", "tp2,cp2,dp2,mbs2,zero3,recompute=full", "tp2,dp4,mbs1,zero3,shard=2"}) {
     SCOPED_TRACE(text);
     PlanOptions options;
     options.optimizer = Optimizer::Adam;

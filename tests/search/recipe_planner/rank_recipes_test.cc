@@ -11,6 +11,7 @@
 #include "search/recipes/expand_recipe.h"
 #include "sim/base/deadline.h"
 #include "tests/fake_clock.h"
+#include "tests/search/limited_memory.h"
 #include "tests/slow_test.h"
 #include "topologies/presets/presets.h"
 
@@ -51,9 +52,7 @@ class Ranked {
   }
 
   static Topology topology_of(const RankedCase& c) {
-    const Topology whole = make_topology(c.system);
-    if (c.left.value == 0) return whole;
-    return whole.with_memory_margin({0, whole.usable_memory(DeviceId(0)) - c.left});
+    return c.left.value == 0 ? make_topology(c.system) : with_device_memory(c.system.c_str(), c.left.value);
   }
 
   [[nodiscard]] RecipeRanking rank(std::int64_t most = INT64_MAX, int threads = 1, double within = 0) const {

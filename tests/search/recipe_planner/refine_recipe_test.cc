@@ -6,10 +6,11 @@
 #include <string>
 
 #include "models/zoo/zoo.h"
+#include "search/recipe_planner/rank_recipes.h"
 #include "search/recipes/expand_recipe.h"
 #include "sim/base/deadline.h"
 #include "tests/fake_clock.h"
-#include "topologies/presets/presets.h"
+#include "tests/search/limited_memory.h"
 
 namespace pipesim {
 namespace {
@@ -27,7 +28,8 @@ OperatorGraph refined_graph(const ModelShape& shape) {
 // A ranking on devices with so much memory for plans.
 class Refined {
  public:
-  explicit Refined(Bytes memory, const std::vector<std::string>& only = {}) : topology_(with(memory)) {
+  explicit Refined(Bytes memory, const std::vector<std::string>& only = {})
+      : topology_(with_device_memory("dgx-h100:gpus=4", memory.value)) {
     request_.options.optimizer = Optimizer::Adam;
     request_.samples = kRefinedSamples;
     request_.graph_of = refined_graph;
@@ -60,11 +62,6 @@ class Refined {
   [[nodiscard]] const RecipeFilter& filter() const { return request_.filter; }
 
  private:
-  static Topology with(Bytes memory) {
-    const Topology whole = make_topology("dgx-h100:gpus=4");
-    return whole.with_memory_margin({0, whole.usable_memory(DeviceId(0)) - memory});
-  }
-
   Topology topology_;
   OperatorGraph graph_ = refined_graph({1, 1, 0});
   RecipeModel model_{graph_};

@@ -80,6 +80,7 @@ TEST(Frameworks, TellThatScoresAreWritten) {
   EXPECT_THAT(imported.err, HasSubstr("attention=scores: on V100-SXM2-32GB"));
   const auto json = nlohmann::json::parse(imported.out);
   EXPECT_THAT(json["left_out"].dump(), HasSubstr("attention=scores: on V100-SXM2-32GB"));
+  EXPECT_THAT(json["yours"]["model"].get<std::string>(), HasSubstr("attention_dropout=0.1"));
   std::vector<std::string> words{"simulate",   "--model", "gpt:layers=2,dtype=float16",
                                  "--topology", "dgx2",    "--recipe",
                                  "dp16,mbs1",  "--batch", "16",
@@ -262,7 +263,7 @@ TEST(Frameworks, GiveRuntimeAndWhatIsKept) {
       "simulate", "--model",  "llama3-8b:layers=2", "--topology", "dgx-h100:1", "--batch",
       "8",        "--recipe", "dp8,mbs1,fsdp",      "--for",      "torchtitan"};
   const Outcome outcome = pipesim_run(words);
-  EXPECT_THAT(outcome.out, testing::StartsWith("llama3-8b:batch=8,layers=2,kept=torch on "));
+  EXPECT_THAT(outcome.out, testing::StartsWith("llama3-8b:batch=8,layers=2,kept=torch-compile on "));
   EXPECT_THAT(outcome.out, HasSubstr("  runtime        torch-compile\n"));
 }
 

@@ -76,7 +76,10 @@ ImportedRun imported_run_of(const Arguments& a) {
   const std::string& file = a.operands()[1];
   FrameworkRun run = read_framework_run(file, devices, devices / hosts);
   const Framework& framework = framework_named(run.framework);
-  ModelAsRun model = model_run_by(framework, run.model, topology.parts().kinds);
+  ModelAsRun model = model_run_by(framework, run.model, topology.parts().kinds, run.score_dropout);
+  if (model.text.find("attention_dropout=") != std::string::npos)
+    std::erase_if(run.left_out,
+                  [](const std::string& line) { return line.starts_with("--attention-dropout:"); });
   run.model = std::move(model.text);
   if (!model.note.empty()) run.left_out.push_back(std::move(model.note));
   if (run.launched && *run.launched != devices)

@@ -115,7 +115,7 @@ RecipeRules rules_of(const Framework& framework, const FrameworkPlan& plan) {
 }
 
 ModelAsRun model_run_by(const Framework& framework, const std::string& model,
-                        std::span<const DeviceKind> devices) {
+                        std::span<const DeviceKind> devices, double score_dropout) {
   const std::string zoo = model_of_config(model);
   const auto named = std::ranges::find(zoo_models(), zoo.substr(0, zoo.find(':')), &ZooModel::name);
   if (named == zoo_models().end()) return {model, ""};
@@ -131,6 +131,10 @@ ModelAsRun model_run_by(const Framework& framework, const std::string& model,
     settings.emplace_back("attention=scores");
     note = fmt::format("attention=scores: on {} {} has no fused attention and writes scores", without->name,
                        framework.title);
+    if (score_dropout > 0 && is_open("attention_dropout")) {
+      settings.push_back(fmt::format("attention_dropout={}", score_dropout));
+      note += fmt::format(", of which it drops {}", score_dropout);
+    }
   }
   return {settings.empty() ? model : with_settings(model, settings), std::move(note)};
 }

@@ -122,10 +122,10 @@ struct ModelAsRun {
   std::string text, note;
 };
 /// Sets the option `kept` to what the framework keeps, and `attention` to scores where one of these kinds of
-/// devices has no fused attention (DeviceKind::fuses_attention), if the model has these options and the text
-/// does not set them.
+/// devices has no fused attention (DeviceKind::fuses_attention), with this dropout, if the model has these
+/// options and the text does not set them.
 ModelAsRun model_run_by(const Framework& framework, const std::string& model,
-                        std::span<const DeviceKind> devices);
+                        std::span<const DeviceKind> devices, double score_dropout = 0);
 
 /// Returns the nearest plan that the framework can express: refusals are amended one after the other, until
 /// there is none and the recipe is legal for the model. Nothing when there is no such plan.

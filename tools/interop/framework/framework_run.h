@@ -17,6 +17,7 @@ struct FrameworkRun {
   std::string model;           ///< text of open_model(), without its batch
   Recipe recipe;               ///< complete
   std::int64_t samples = 0;    ///< of an iteration
+  double score_dropout = 0;    ///< rate at which attention drops scores, which matters where it writes them
   Optimizer optimizer = Optimizer::Adam;
   DataType gradient_type = DataType::Float32;
   std::vector<std::string> left_out;     ///< "--tp-comm-overlap: products and …": what is taken otherwise

@@ -46,6 +46,8 @@ class RunReader {
     read_recompute();
     read_optimizer();
     run_.model = text_of_model();
+    constexpr double kUsualDropout = 0.1;
+    run_.score_dropout = file_.rate("--attention-dropout").value_or(kUsualDropout);
     if (sizes_.experts && sizes_.experts->dense_layers < sizes_.layers &&
         recipe().context * sequence_parts() > 1)
       run_.model += fmt::format("{}token_groups={}", run_.model.find(':') == std::string::npos ? ":" : ",",

@@ -3,15 +3,24 @@
 
 #include <nlohmann/json.hpp>
 
+#include "sim/base/files.h"
+#include "tests/search/limited_memory.h"
 #include "tests/temporary_folder.h"
 #include "tests/tools/command_line.h"
-#include "topologies/presets/presets.h"
+#include "topologies/files/topology_json.h"
 
 namespace pipesim {
 namespace {
 
 using ::testing::HasSubstr;
 using RecipeSearchJson = nlohmann::json;
+
+// Eight A100 of which frameworks take no memory, so that a margin leaves every recipe the same.
+std::string eight_devices() {
+  const std::string file = testing::TempDir() + "eight.topology.json";
+  write_file(file, to_json(with_device_memory("dgx-a100", 0)));
+  return file;
+}
 
 Outcome search_recipes(const std::vector<std::string>& more, const std::string& batch = "16",
                        const std::string& algorithm = "recipes") {
@@ -20,7 +29,7 @@ Outcome search_recipes(const std::vector<std::string>& more, const std::string& 
       "--model",
       "llama3-8b:layers=4,hidden=256,heads=8,kv_heads=4,vocab=512,sequence=128,ffn=512",
       "--topology",
-      "dgx-a100",
+      eight_devices(),
       "--batch",
       batch,
       "--algorithm",
@@ -61,7 +70,8 @@ TEST(RecipeSearch, ReportsTheBestTen) {
 
 std::string left_with_megabytes(std::int64_t number) {
   constexpr std::int64_t kMegabyte = 1'000'000;
-  return std::to_string(make_topology("dgx-a100").usable_memory(DeviceId(0)).value - number * kMegabyte) +
+  return std::to_string(with_device_memory("dgx-a100", 0).usable_memory(DeviceId(0)).value -
+                        number * kMegabyte) +
          " B";
 }
 
