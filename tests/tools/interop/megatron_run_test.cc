@@ -303,16 +303,6 @@ TEST(Megatron, DividesLayersAsDeepSpeed) {
   EXPECT_EQ(recipe_of(10, ""), "pp4,dp1,mbs1,first=3,last=1");
 }
 
-TEST(Megatron, ReadsWhetherTheGateIsFused) {
-  const std::string text = arguments_text("llama3-8b:swiglu=separate", "dp8,mbs1");
-  EXPECT_NE(text.find("--no-bias-swiglu-fusion\n"), std::string::npos);
-  const FrameworkRun run = run_of_text(text, 8);
-  EXPECT_NE(run.model.find("swiglu=separate"), std::string::npos) << run.model;
-  EXPECT_TRUE(run.left_out.empty()) << run.left_out.front();
-  EXPECT_EQ(arguments_text("llama3-8b", "dp8,mbs1").find("swiglu-fusion"), std::string::npos);
-  EXPECT_EQ(arguments_text("llama3-8b:swiglu=fused", "dp8,mbs1").find("swiglu-fusion"), std::string::npos);
-}
-
 TEST(Megatron, ReadsAlibi) {
   const std::string bloom =
       "--num-layers 70 --hidden-size 14336 --num-attention-heads 112 --seq-length 2048 --micro-batch-size 2 "

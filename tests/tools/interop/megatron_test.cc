@@ -360,5 +360,15 @@ TEST(Megatron, WritesTypesOfTheState) {
   EXPECT_EQ(refused("dp8,mbs1,zero3", "muon"), "zero3 with --optimizer muon: its FSDP is for adam and sgd\n");
 }
 
+TEST(Megatron, ReadsWhetherTheGateIsFused) {
+  const std::string text = arguments_text("llama3-8b:swiglu=separate", "dp8,mbs1");
+  EXPECT_NE(text.find("--no-bias-swiglu-fusion\n"), std::string::npos);
+  const FrameworkRun run = run_of_text(text, 8);
+  EXPECT_NE(run.model.find("swiglu=separate"), std::string::npos) << run.model;
+  EXPECT_TRUE(run.left_out.empty()) << run.left_out.front();
+  EXPECT_EQ(arguments_text("llama3-8b", "dp8,mbs1").find("swiglu-fusion"), std::string::npos);
+  EXPECT_EQ(arguments_text("llama3-8b:swiglu=fused", "dp8,mbs1").find("swiglu-fusion"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace pipesim
