@@ -64,8 +64,8 @@ TEST(Frameworks, WriteScoresWhereGpusHaveNoFusedAttention) {
   EXPECT_EQ(model_run_by(megatron, "gpt", std::span(&unknown, 1)).note, "");
 }
 
-// A script of Megatron-LM's on a V100 that asks for no fused attention: its scores do not fit (issue 525
-// there), where fused attention would.
+// A script of Megatron-LM's on a V100 that asks for no fused attention: it ran out of memory
+// (github.com/NVIDIA/Megatron-LM/issues/525), where fused attention would fit.
 TEST(Frameworks, TellThatScoresAreWritten) {
   const TemporaryFolder folder;
   const std::string run = folder.path("run.args");
