@@ -104,12 +104,17 @@ struct MatrixShape {
   bool operator==(const MatrixShape&) const = default;
 };
 
-/// Scratch memory that a shard has while one of its passes runs: the largest of equal parts of the rows,
-/// which the pass works on one after the other.
+/// Scratch tensors that a shard has while one of its passes runs, all of one size: that of the largest of
+/// equal parts of the rows, which the pass works on one after the other.
 struct Workspace {
   ProductTerm rows;       ///< of all parts
-  ProductTerm row_bytes;  ///< of a row
+  ProductTerm row_bytes;  ///< of a row of one tensor
   std::int64_t parts = 1;
+  std::int64_t forward = 1, backward = 1;  ///< how many tensors there are at once
+  /// One tensor more in each pass where a shard has only a part of this factor.
+  std::optional<FactorIndex> one_more_if_split = {};
+  /// The last tensor of backward is gone before backward's results come.
+  bool makes_room = false;
   bool operator==(const Workspace&) const = default;
 };
 

@@ -12,21 +12,16 @@ struct MemoryOverhead {
   Bytes installed;           ///< that the driver reports; datasheets round it down
   Bytes context;             ///< what the driver keeps, and the CUDA context with its kernels
   Bytes communicator;        ///< NCCL's buffers for one group of devices
-  double fragmentation = 0;  ///< what a caching allocator can't use, as a share of a plan's peak; in [0, 1]
+  double fragmentation = 0;  ///< what the verdict leaves for gaps between tensors, as a share of a plan's peak; in [0, 1]
 
   [[nodiscard]] bool is_none() const { return *this == MemoryOverhead(); }
   /// The largest peak that fits on a device that is in so many communicators: (installed − context −
   /// communicators · communicator) / (1 + fragmentation), rounded down; `memory`, the device's, where nothing
   /// is known. Negative where the overhead takes more than everything.
   [[nodiscard]] Bytes usable(Bytes memory, std::int32_t communicators) const;
-  /// What a caching allocator holds of the device for tensors that need at most `peak` at once: PyTorch's
-  /// "reserved" beside its "allocated" memory.
-  [[nodiscard]] Bytes reserved(Bytes peak) const {
-    return peak + Bytes(static_cast<std::int64_t>(fragmentation * static_cast<double>(peak.value)));
-  }
-  /// What nvidia-smi shows of the process.
-  [[nodiscard]] Bytes of_process(Bytes peak, std::int32_t communicators) const {
-    return reserved(peak) + context + communicators * communicator;
+  /// What nvidia-smi shows of a process whose allocator holds `reserved`.
+  [[nodiscard]] Bytes of_process(Bytes reserved, std::int32_t communicators) const {
+    return reserved + context + communicators * communicator;
   }
   bool operator==(const MemoryOverhead&) const = default;
 };

@@ -182,6 +182,7 @@ const std::vector<RuntimeKey>& runtime_keys() {
       either_key("bucket-sums", "in-place", "copied", &Runtime::copies_buckets),
       either_key("own-gradients", "freed", "kept", &Runtime::keeps_own_gradients),
       elements_key("reuse-distance", &Runtime::reuse_distance),
+      either_key("segments", "fixed", "expandable", &Runtime::expandable_segments),
       {"update", "1 to 10",
        [](const std::string& text, Runtime& r) { r.update = number_between(text, 1, 10); }},
   };
@@ -254,6 +255,8 @@ Runtime with_step_memory_of(const Runtime& runtime, const Runtime& changed) {
     parts.push_back(runtime.keeps_own_gradients ? "own-gradients=kept" : "own-gradients=freed");
   if (runtime.reuse_distance != changed.reuse_distance)
     parts.push_back(fmt::format("reuse-distance={}", runtime.reuse_distance));
+  if (runtime.expandable_segments != changed.expandable_segments)
+    parts.push_back(runtime.expandable_segments ? "segments=expandable" : "segments=fixed");
   if (parts.empty()) return changed;
   const char mark = changed.name.find(':') == std::string::npos ? ':' : ',';
   return parse_runtime(fmt::format("{}{}{}", changed.name, mark, fmt::join(parts, ",")));

@@ -102,6 +102,8 @@ struct Runtime {
   /// Under zero3 a weight stays gathered from forward until backward where fewer elements of weights are used
   /// in between, see reused_weights(); 0: none stays.
   std::int64_t reuse_distance = 0;
+  /// PyTorch's allocator has expandable segments, see CachingAllocator.
+  bool expandable_segments = false;
   [[nodiscard]] bool has_host() const { return host != HostTimes{}; }
   bool operator==(const Runtime&) const = default;
 };
@@ -116,7 +118,7 @@ struct RuntimePreset {
 const std::vector<RuntimePreset>& runtime_presets();
 /// NAME, or NAME:KEY=VALUE,… with other figures. InputError with what is allowed.
 Runtime parse_runtime(std::string_view text);
-/// The second runtime, with what the first one holds for gradients and steps.
+/// The second runtime, with what the first one holds for gradients and steps, and with its allocator.
 Runtime with_step_memory_of(const Runtime& runtime, const Runtime& changed);
 /// The keys, with what they may be, for help.
 std::string runtime_keys_text();

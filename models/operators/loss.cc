@@ -34,9 +34,19 @@ void build_cross_entropy(OperatorDraft& draft) {
   draft.output("", {}, DataType::Float32).lacks = {{v, Lack::Same}};
   draft.op.flops_forward = {{4, dims}};
   draft.op.flops_backward_input = {{3, dims}};
-  // Three float32 tensors at a time in backward: what is kept, and both gradients. x's own, of 2 bytes, comes
-  // when one of them has gone.
-  if (keep_log_softmax) draft.op.workspace = Workspace{{1, rows}, {8 - draft.element_bytes(), {v}}, 1};
+  // PyTorch's float32 tensors beside the one that is kept: in forward a copy of x, in backward both
+  // gradients. x's own comes when one of them has gone. Where v is split, the loss of DTensor makes one more
+  // in forward (the difference to the row's largest logit, with its exponential, then the result) and in
+  // backward (the exponential again, the gradient, and their sum): torch/distributed/tensor/parallel/loss.py,
+  // _log_softmax() and _nll_loss_and_log_softmax_backward().
+  if (keep_log_softmax) {
+    draft.op.workspace = Workspace{.rows = {1, rows},
+                                   .row_bytes = {4, {v}},
+                                   .forward = 1,
+                                   .backward = 2,
+                                   .one_more_if_split = v,
+                                   .makes_room = true};
+  }
   if (keeps) {
     draft.op.saved_extra_bytes = {{4, dims}};
     draft.op.bytes_forward_extra = {{4, dims}};
@@ -97,7 +107,8 @@ void build_linear_cross_entropy(OperatorDraft& draft) {
         {2 * draft.element_bytes() * static_cast<double>(chunks - 1), {h, v}});
   }
   draft.op.saved_extra_bytes = {{4, rows}};  // log of the row's sum
-  draft.op.workspace = Workspace{{1, rows}, {draft.element_bytes(), {v}}, chunks};
+  draft.op.workspace =
+      Workspace{.rows = {1, rows}, .row_bytes = {draft.element_bytes(), {v}}, .parts = chunks};
   draft.op.matrix = MatrixShape{{}, rows, {v}, {h}};
   // Shards add up against their own largest logit, so what is left after each step is work per row.
   const double row_flops =

@@ -235,10 +235,23 @@ Communicators communicators_of(const BoundOperator& bound, DeviceGroupTable& gro
   return needed.list();
 }
 
-Bytes workspace_bytes(const Workspace& workspace, std::span<const Range> ranges) {
+Bytes scratch_tensor(const Workspace& workspace, std::span<const Range> ranges) {
   const auto of = [&](const ProductTerm& term) { return evaluate(std::span(&term, 1), ranges); };
   const double rows = std::ceil(of(workspace.rows) / static_cast<double>(workspace.parts));
   return Bytes(static_cast<std::int64_t>(rows * of(workspace.row_bytes)));
+}
+
+void set_scratch(const Operator& op, std::span<const Range> ranges, ShardMemory& memory) {
+  const Workspace& workspace = *op.workspace;
+  const Bytes tensor = scratch_tensor(workspace, ranges);
+  const auto is_split = [&](FactorIndex f) {
+    const auto i = static_cast<std::size_t>(f);
+    return ranges[i].length() < op.factors[i].size;
+  };
+  const std::int64_t more = workspace.one_more_if_split && is_split(*workspace.one_more_if_split) ? 1 : 0;
+  memory.forward_scratch = {tensor, workspace.forward + more, Bytes(0)};
+  memory.backward_scratch = {tensor, workspace.backward + more, Bytes(0)};
+  if (workspace.makes_room) memory.backward_scratch.given_up = std::min(tensor, memory.input_gradients);
 }
 
 std::vector<ShardMemory> shard_memory(const OperatorGraph& graph, const Operator& op,
@@ -257,13 +270,13 @@ std::vector<ShardMemory> shard_memory(const OperatorGraph& graph, const Operator
       if (use.role == Role::Output) memory[k].outputs += size;
       if (backward && use.role == Role::Output && op.casts && !op.casts->gradient.empty())
         memory[k].gradient_copy += Bytes(loaded(elements * bytes_per_element(op.casts->type), times));
-      if (graph.tensor(use.tensor).storage != WeightStorage::Own) memory[k].workspace += size;  // unpacked
+      if (graph.tensor(use.tensor).storage != WeightStorage::Own) memory[k].unpacked += size;
       if (backward && use.role == Role::Input && graph.wants_gradient(use.tensor))
         memory[k].input_gradients += size;
       if (backward && use.saved_as)
         memory[k].input_copy += Bytes(loaded(elements * bytes_per_element(*use.saved_as), times));
     }
-    if (op.workspace) memory[k].workspace += workspace_bytes(*op.workspace, ranges);
+    if (op.workspace) set_scratch(op, ranges, memory[k]);
     if (backward) memory[k].saved = Bytes(static_cast<std::int64_t>(evaluate(op.saved_extra_bytes, ranges)));
     if (!config.ring) continue;
     memory[k].forward_blocks = 2 * block.values;

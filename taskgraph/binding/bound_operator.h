@@ -54,6 +54,15 @@ struct PassWork {
   [[nodiscard]] std::size_t stages() const { return num_stages; }
 };
 
+/// Scratch tensors of equal size, all there while a pass runs.
+struct Scratch {
+  Bytes tensor;
+  std::int64_t count = 0;
+  /// So much of the last tensor is not counted, since the results of the pass take its place.
+  Bytes given_up;
+  [[nodiscard]] Bytes bytes() const { return count * tensor - given_up; }
+};
+
 /// Bytes that one shard allocates, by purpose.
 struct ShardMemory {
   Bytes outputs;     ///< its boxes of the outputs
@@ -63,8 +72,12 @@ struct ShardMemory {
   /// both gradients are computed, the pass of the inputs' makes it and that of the weights' reads it.
   Bytes gradient_copy;
   Bytes input_gradients;  ///< the gradients that it computes for its inputs, before they are moved or added
-  Bytes forward_blocks, backward_blocks;  ///< what arrives and leaves in a ring, while the pass runs
-  Bytes workspace;                        ///< while one of its passes runs, segment after segment
+  Bytes forward_blocks, backward_blocks;      ///< what arrives and leaves in a ring, while the pass runs
+  Bytes unpacked;                             ///< copies of its packed weights, in each pass
+  Scratch forward_scratch, backward_scratch;  ///< while a pass runs, segment after segment
+  /// Scratch memory of a forward pass, and of each backward pass.
+  [[nodiscard]] Bytes in_forward() const { return unpacked + forward_scratch.bytes(); }
+  [[nodiscard]] Bytes in_backward() const { return unpacked + backward_scratch.bytes(); }
 };
 
 struct BoundOperator;

@@ -486,7 +486,7 @@ void EditableTaskGraph::count(const BoundOperator& bound, std::int64_t sign) {
     const ShardMemory& m = bound.memory[k];
     allocated_[bound.config.devices[k].index()] +=
         sign * (m.outputs + m.saved + m.input_copy + m.gradient_copy + m.input_gradients + m.forward_blocks +
-                m.backward_blocks + 2 * m.workspace);
+                m.backward_blocks + m.in_forward() + m.in_backward());
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <span>
 #include <tuple>
 #include <utility>
@@ -12,10 +13,10 @@
 namespace pipesim {
 namespace {
 
-// A moment of the timeline at which a device is looked at.
-struct Moment {
-  DeviceId device;
-  Nanoseconds when = 0;
+// Devices that are looked at, at one moment of the timeline or, without one, all the while.
+struct Watch {
+  std::span<const DeviceId> devices;
+  std::optional<Nanoseconds> when;
 };
 using LiveBytes = std::map<std::pair<OperatorId, MemoryCategory>, LiveBuffer>;
 void add_live(LiveBytes& live, OperatorId op, MemoryCategory category, Bytes bytes) {
@@ -30,9 +31,10 @@ void add_live(LiveBytes& live, OperatorId op, MemoryCategory category, Bytes byt
 // from its second run until backward has.
 class BufferLives : private LifeTasks {
  public:
-  BufferLives(const ExpandedStrategy& expanded, const TaskTimes& times, const Moment* moment = nullptr)
+  BufferLives(const ExpandedStrategy& expanded, const TaskTimes& times, const Watch& watch = {})
       : LifeTasks(expanded),
-        moment_(moment),
+        watch_(watch),
+        lives_(watch.devices.size()),
         times_(times),
         changes_(contents_.costs().topology().num_devices()),
         output_until_(strategy_->size()),
@@ -64,9 +66,11 @@ class BufferLives : private LifeTasks {
   [[nodiscard]] MemoryChanges& changes() { return changes_; }
   /// What is live at the moment that was asked for, by operator and category.
   [[nodiscard]] const LiveBytes& live() const { return live_; }
+  /// All buffers of each device that was asked for.
+  [[nodiscard]] std::vector<std::vector<BufferLife>>& lives() { return lives_; }
 
   void add(const RuntimeBuffer& b) {
-    change({b.device, MemoryCategory::Gradients, b.op, b.bytes, 0, 0}, b.from, b.until);
+    change({b.device, MemoryCategory::Gradients, b.op, b.bytes, {}, 0, 0}, b.from, b.until);
   }
 
   // A version of weights is kept from the beginning of their next change until the last microbatch that meets
@@ -88,7 +92,7 @@ class BufferLives : private LifeTasks {
           }
           const Bytes bytes = work.memory[k].weights;
           if (bytes.value != 0)
-            change({work.devices[k], MemoryCategory::StashedWeights, op, bytes, 0, 0}, from, until);
+            change({work.devices[k], MemoryCategory::StashedWeights, op, bytes, {}, 0, 0}, from, until);
         }
       }
     });
@@ -112,7 +116,7 @@ class BufferLives : private LifeTasks {
                                   : 0;
     for (const auto& [at, step] : steps) {
       const Bytes bytes = part == 0 ? step.widened : std::min(step.widened, Bytes(part));
-      change({std::get<DeviceId>(at), MemoryCategory::Gradients, {}, bytes, 0, 0}, step.last_begins,
+      change({std::get<DeviceId>(at), MemoryCategory::Gradients, {}, bytes, {}, 0, 0}, step.last_begins,
              step.ends);
     }
   }
@@ -171,12 +175,14 @@ class BufferLives : private LifeTasks {
     MemoryCategory category;
     OperatorId op;  ///< LiveBuffer::op
     Bytes bytes;
-    std::uint32_t starts, ends;  ///< in life_tasks_, where the starts begin, and where the ends do
+    std::optional<Bytes> scratch_gives_up;  ///< BufferLife
+    std::uint32_t starts, ends;             ///< in life_tasks_, where the starts begin, and where the ends do
   };
 
-  void alive(DeviceId device, OperatorId op, Bytes bytes, MemoryCategory category, const LifeSpan& life) {
-    if (bytes.value == 0) return;
-    Buffer& b = buffers_.emplace_back(Buffer{device, category, op, bytes, 0, 0});
+  void alive(DeviceId device, OperatorId op, Bytes bytes, MemoryCategory category, const LifeSpan& life,
+             std::optional<Bytes> scratch_gives_up = {}) {
+    if (bytes + scratch_gives_up.value_or(Bytes(0)) == Bytes(0)) return;
+    Buffer& b = buffers_.emplace_back(Buffer{device, category, op, bytes, scratch_gives_up, 0, 0});
     b.starts = static_cast<std::uint32_t>(life_tasks_.size());
     life_tasks_.insert(life_tasks_.end(), life.starts.begin(), life.starts.end());
     b.ends = static_cast<std::uint32_t>(life_tasks_.size());
@@ -191,7 +197,7 @@ class BufferLives : private LifeTasks {
     for (std::size_t d = 0; d < of_device.size(); ++d)
       changes_[d].reserve(changes_[d].size() + of_device[d] * static_cast<std::size_t>(microbatches));
     buffers_.push_back(
-        {{}, {}, {}, {}, static_cast<std::uint32_t>(life_tasks_.size()), 0});  // closes the last
+        {{}, {}, {}, {}, {}, static_cast<std::uint32_t>(life_tasks_.size()), 0});  // closes the last
     for (std::int32_t m = way_; m < times_.microbatches; m += ways) add_changes(m);
     buffers_.clear();
     life_tasks_.clear();
@@ -211,9 +217,16 @@ class BufferLives : private LifeTasks {
   }
 
   void change(const Buffer& b, Nanoseconds from, Nanoseconds until) {
-    if (moment_ != nullptr) {  // at equal times memory is freed first
-      if (b.device != moment_->device || from > moment_->when || until <= moment_->when) return;
-      return add_live(live_, b.op, b.category, b.bytes);
+    if (!watch_.devices.empty()) {
+      const auto watched = std::ranges::find(watch_.devices, b.device);
+      if (watched == watch_.devices.end()) return;
+      if (!watch_.when) {
+        return lives_[static_cast<std::size_t>(watched - watch_.devices.begin())].push_back(
+            {from, until, b.bytes, b.scratch_gives_up, b.category});
+      }
+      // At equal times memory is freed first.
+      if (from <= *watch_.when && until > *watch_.when) add_live(live_, b.op, b.category, b.bytes);
+      return;
     }
     changes_[b.device.index()].emplace_back(from, b.bytes.value, b.category);
     changes_[b.device.index()].emplace_back(until, -b.bytes.value, b.category);
@@ -278,17 +291,21 @@ class BufferLives : private LifeTasks {
     const ShardMemory& memory = b.memory[static_cast<std::size_t>(shard)];
     const std::size_t shards = b.config.devices.size();
     const DeviceId device = b.config.devices[static_cast<std::size_t>(shard)];
-    const auto record = [&](TaskId first, const PassWork& work, Bytes blocks) {
-      if (!first.valid() || (blocks.value == 0 && memory.workspace.value == 0)) return;
+    const auto record = [&](TaskId first, const PassWork& work, Bytes blocks, const Scratch& scratch) {
+      if (!first.valid()) return;
       const LifeSpan life{{task(first, work, 0, shards, shard)},
                           {task(first, work, SIZE_MAX, shards, shard)}};
       alive(device, op, blocks, MemoryCategory::Transfers, life);
-      alive(device, op, memory.workspace, MemoryCategory::Activations, life);
+      alive(device, op, memory.unpacked, MemoryCategory::Activations, life);
+      for (std::int64_t left = scratch.count; left > 0; --left) {
+        const Bytes given_up = left == 1 ? scratch.given_up : Bytes(0);
+        alive(device, op, scratch.tensor - given_up, MemoryCategory::Activations, life, given_up);
+      }
     };
-    record(tasks.forward, b.forward, memory.forward_blocks);
-    record(tasks.recompute, b.forward, memory.forward_blocks);
-    record(tasks.backward_input, b.backward_input, memory.backward_blocks);
-    record(tasks.backward_weight, b.backward_weight, Bytes(0));
+    record(tasks.forward, b.forward, memory.forward_blocks, memory.forward_scratch);
+    record(tasks.recompute, b.forward, memory.forward_blocks, memory.forward_scratch);
+    record(tasks.backward_input, b.backward_input, memory.backward_blocks, memory.backward_scratch);
+    record(tasks.backward_weight, b.backward_weight, Bytes(0), memory.backward_scratch);
     if (copies_gradient(op))
       alive(device, op, memory.gradient_copy, MemoryCategory::ActivationGradients,
             {{task(tasks.backward_input, b.backward_input, 0, shards, shard)},
@@ -423,8 +440,9 @@ class BufferLives : private LifeTasks {
     }
   }
 
-  const Moment* moment_;  // where what is live then is asked for, and no changes
+  Watch watch_;  // where this is asked for, and no changes
   LiveBytes live_;
+  std::vector<std::vector<BufferLife>> lives_;
   TaskTimes times_;
   MemoryChanges changes_;                            // per device
   std::vector<std::vector<TaskList>> output_until_;  // per operator: of its outputs, by shard, of the way
@@ -458,6 +476,12 @@ void add_in_steps(BufferLives& lives, const ExpandedStrategy& expanded, const Ta
   for (const RuntimeBuffer& b : runtime_buffers(expanded, times)) lives.add(b);
 }
 
+std::vector<LiveBuffer> listed(const LiveBytes& live) {
+  std::vector<LiveBuffer> buffers;
+  for (const auto& [key, buffer] : live) buffers.push_back(buffer);
+  return buffers;
+}
+
 // Adds what is on the device all the time.
 void add_permanent(const ExpandedStrategy& expanded, DeviceId device, LiveBytes& live) {
   const PlanContents& contents = expanded.contents();
@@ -484,14 +508,25 @@ void add_permanent(const ExpandedStrategy& expanded, DeviceId device, LiveBytes&
 
 std::vector<LiveBuffer> live_buffers(const ExpandedStrategy& expanded, const TaskTimes& times,
                                      DeviceId device, Nanoseconds when) {
-  const Moment moment{device, when};
-  BufferLives lives(expanded, times, &moment);
+  BufferLives lives(expanded, times, {std::span(&device, 1), when});
   add_in_steps(lives, expanded, times);
   LiveBytes all = lives.live();
   add_permanent(expanded, device, all);
-  std::vector<LiveBuffer> live;
-  for (const auto& [key, buffer] : all) live.push_back(buffer);
-  return live;
+  return listed(all);
+}
+
+std::vector<LiveBuffer> permanent_buffers(const ExpandedStrategy& expanded, DeviceId device) {
+  LiveBytes all;
+  add_permanent(expanded, device, all);
+  return listed(all);
+}
+
+std::vector<std::vector<BufferLife>> buffer_lives(const ExpandedStrategy& expanded, const TaskTimes& times,
+                                                  std::span<const DeviceId> devices) {
+  if (devices.empty()) return {};
+  BufferLives lives(expanded, times, {devices, std::nullopt});
+  add_in_steps(lives, expanded, times);
+  return std::move(lives.lives());
 }
 
 MemoryChanges memory_changes(const ExpandedStrategy& expanded, const TaskTimes& times) {

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -69,10 +71,28 @@ struct LiveBuffer {
   Bytes bytes;  ///< of all of them
 };
 
+/// A buffer that is not there all the time.
+struct BufferLife {
+  Nanoseconds from = 0, until = 0;
+  Bytes bytes;
+  /// Of scratch tensors, which are there before the results of their pass: how many more bytes it has at its
+  /// begin, which results take over (Scratch::given_up).
+  std::optional<Bytes> scratch_gives_up;
+  MemoryCategory category = MemoryCategory::Activations;
+};
+
+/// Lists the buffers of each of some devices in these microbatches. Those that one task makes stand in the
+/// order in which it makes them, but for scratch tensors, which stand behind results.
+std::vector<std::vector<BufferLife>> buffer_lives(const ExpandedStrategy& expanded, const TaskTimes& times,
+                                                  std::span<const DeviceId> devices);
+
 /// Lists what is on the device at this moment of the timeline, with what is there all the time: one entry for
 /// an operator and a category. Their bytes add up to what peak_memory() counts then.
 std::vector<LiveBuffer> live_buffers(const ExpandedStrategy& expanded, const TaskTimes& times,
                                      DeviceId device, Nanoseconds when);
+
+/// Lists what is on the device all the time, in the same form: weights, their gradients, optimizer state.
+std::vector<LiveBuffer> permanent_buffers(const ExpandedStrategy& expanded, DeviceId device);
 
 /// Lists the copies of a weight that devices hold while it is used: first on devices that receive it, then on
 /// devices that make a copy of what they keep. A device makes none where passes read what it keeps.

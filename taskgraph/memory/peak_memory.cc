@@ -129,8 +129,8 @@ std::vector<Bytes> allocated_memory(const ExpandedStrategy& expanded) {
       for (std::size_t k = 0; k < b.memory.size(); ++k) {
         const ShardMemory& m = b.memory[k];
         bytes[b.config.devices[k].index()] +=
-            of_way(way) * (runs * (m.outputs + m.saved + m.forward_blocks + m.workspace) + m.input_copy +
-                           m.gradient_copy + m.input_gradients + m.backward_blocks + m.workspace);
+            of_way(way) * (runs * (m.outputs + m.saved + m.forward_blocks + m.in_forward()) + m.input_copy +
+                           m.gradient_copy + m.input_gradients + m.backward_blocks + m.in_backward());
       }
     }
   }

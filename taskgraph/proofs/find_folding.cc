@@ -81,7 +81,8 @@ class FoldingFinder {
       note(devices[k], b.memory[k].gradient_copy);
       note(devices[k], b.memory[k].input_gradients);
       note(devices[k], b.memory[k].forward_blocks);
-      note(devices[k], b.memory[k].workspace);
+      note(devices[k], b.memory[k].in_forward());
+      note(devices[k], b.memory[k].in_backward());
       note(devices[k], b.memory[k].backward_blocks);
     }
     std::int32_t pass = 0;

@@ -68,8 +68,9 @@ class Setting:
         run.model = (f"llama3-{self.model.lower()}:dtype=bfloat16,sequence={self.sequence}" +
                      (",products=float8" if self.float8 else "") + ",kept=" + self.kept)
         run.devices, run.recipe, run.batch = part_of(self.node, 8, self.gpus), self.recipe(), self.samples
-        run.runtime = ("torch-eager" if not self.compiled else
-                       "torch-compile:tensor-overlap=always" if self.overlapped else "torch-compile")
+        run.runtime = ("torch-eager:" if not self.compiled else
+                       "torch-compile:tensor-overlap=always," if self.overlapped else "torch-compile:")
+        run.runtime += "segments=expandable"  # PYTORCH_CUDA_ALLOC_CONF in run_llama_train.sh and run_train.sh
         if self.memory:
             run.memory, run.memory_figure = size(self.memory * 2**30), "reserved"
         return run

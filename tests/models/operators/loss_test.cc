@@ -44,7 +44,12 @@ TEST(CrossEntropy, KeepsTheLogarithmOfTheSoftmaxAsPyTorchDoes) {
   EXPECT_FALSE(op.uses[0].saved);
   ASSERT_TRUE(op.workspace);
   const auto bytes = [](const ProductTerm& term) { return term.coefficient; };
-  EXPECT_EQ(bytes(op.saved_extra_bytes.at(0)) + bytes(op.workspace->row_bytes) + 4, 12);
+  EXPECT_EQ(bytes(op.saved_extra_bytes.at(0)) +
+                static_cast<double>(op.workspace->backward) * bytes(op.workspace->row_bytes),
+            12);
+  EXPECT_EQ(op.workspace->forward, 1);
+  EXPECT_EQ(op.workspace->one_more_if_split, op.factor("v"));
+  EXPECT_TRUE(op.workspace->makes_room);
   EXPECT_EQ(refusal([&] {
               (void)t.op("cross_entropy", {t.x({4, 7, 9}), t.words({4, 7})},
                          {{"keep_softmax", 1}, {"keep_log_softmax", 1}});

@@ -69,8 +69,8 @@ TEST(PeakMemory, OfStoredWeightsIsThatOfTheirBitsAndOfOneInItsType) {
   Expansion e(b.build(), "p100-4x4", {});
   const Bytes stored(4226);  // 8192 · (4 + 8/64 + 32/16384) / 8
   EXPECT_EQ(e.contents.permanent_memory(e.bound)[0].weights, Bytes(4 * 48) + stored);
-  EXPECT_EQ(e.bound[1]->memory[0].workspace, Bytes(4 * 8192));
-  EXPECT_EQ(e.bound[0]->memory[0].workspace, Bytes(0));
+  EXPECT_EQ(e.bound[1]->memory[0].in_forward(), Bytes(4 * 8192));
+  EXPECT_EQ(e.bound[0]->memory[0].in_forward(), Bytes(0));
   const std::vector<DeviceMemory> peaks = peaks_of(e);
   const auto activations = static_cast<std::size_t>(MemoryCategory::Activations);
   EXPECT_EQ(peaks[0].at_peak[activations], Bytes(4 * 8192 + 4 * 4 * 1024 + 4 * 4 * 8));

@@ -17,6 +17,7 @@
 #include "tools/analysis/accuracy/collective_report.h"
 #include "tools/analysis/inputs/model_and_topology.h"
 #include "tools/analysis/inputs/recipe_run.h"
+#include "tools/analysis/plans/breakdown/allocator_memory.h"
 
 namespace pipesim {
 namespace {
@@ -53,17 +54,14 @@ std::vector<Bytes> state_after_step(const PlanContents& contents, const Strategy
 }
 
 // The peak of a device as the run measured it.
-Bytes peak_of(const ExpressedRun& run, const DeviceMemory& of, const MemoryOverhead& overhead) {
-  const Bytes allocated = of.peak + run.workspace;
-  switch (run.memory_figure) {
-    case MemoryFigure::Allocated:
-      return allocated;
-    case MemoryFigure::Reserved:
-      return overhead.reserved(allocated);
-    case MemoryFigure::Process:
-      return overhead.of_process(allocated, of.communicators);
-  }
-  throw InternalError("a figure of memory that is none of the three");
+Bytes peak_of(const ExpressedRun& run, const Evaluated& scored, DeviceId device) {
+  const DeviceMemory& of = scored.peaks[device.index()];
+  if (run.memory_figure == MemoryFigure::Allocated) return of.peak + run.workspace;
+  const MemoryOverhead& overhead = scored.part->topology().kind(device).memory_overhead;
+  const ReservedMemory held = allocator_memory(*scored.part, scored.peaks, std::span(&device, 1)).front();
+  const Bytes reserved = held.reserved + run.workspace;
+  return run.memory_figure == MemoryFigure::Reserved ? reserved
+                                                     : overhead.of_process(reserved, of.communicators);
 }
 
 PredictedRun simulated(const ExpressedRun& run, const Calibration* calibration) {
@@ -79,12 +77,13 @@ PredictedRun simulated(const ExpressedRun& run, const Calibration* calibration) 
   apply_recipe(recipe, RecipeModel(graph), topology, plan);
   const CostModel costs(topology, calibration, with_policies(parse_runtime(run.runtime), recipe));
   Evaluator evaluator(graph, costs, plan.options);
-  const Evaluated scored = evaluator.evaluate(plan.strategy, {.peaks = true});
+  const Evaluated scored = evaluator.evaluate(plan.strategy, {.peaks = true, .part = Labels::Leave});
   const DeviceMemory& last = scored.peaks.back();
   const DeviceMemory& fullest = *std::ranges::max_element(scored.peaks, {}, &DeviceMemory::peak);
   const Bytes state = state_after_step(evaluator.contents(), plan.strategy).back();
   const std::size_t device =
       static_cast<std::size_t>((run.fullest_peak ? &fullest : &last) - scored.peaks.data());
+  const Bytes peak = peak_of(run, scored, DeviceId(device));
   Seconds time = to_seconds(scored.cost->time);
   if (run.post_validation) {
     const Evaluated whole = evaluator.evaluate(plan.strategy, {.extent = Extent::All, .part = Labels::Make});
@@ -93,7 +92,7 @@ PredictedRun simulated(const ExpressedRun& run, const Calibration* calibration) 
   return {.time = time,
           .interval = {},
           .undisturbed = {},
-          .peak = peak_of(run, scored.peaks[device], topology.kind(DeviceId(device)).memory_overhead),
+          .peak = peak,
           .state = state + run.workspace,
           .fits = scored.cost->feasible(),
           .error = ""};

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <set>
 #include <span>
@@ -129,6 +130,26 @@ Nanoseconds time_of_hosts(const SimulatedPart& part, const CriticalPath& path) {
   return time;
 }
 
+// Replays the allocators of devices of kinds of which it is known what frameworks take.
+void replay_allocators(PlanReport& report) {
+  const Topology& topology = report.part->topology();
+  std::vector<DeviceId> devices;
+  const auto add = [&](DeviceId d) {
+    if (!topology.kind(d).memory_overhead.is_none() && std::ranges::find(devices, d) == devices.end())
+      devices.push_back(d);
+  };
+  for (const StageMemory& s : report.memory_of_stages) add(s.device);
+  for (const DeviceKind& kind : topology.parts().kinds) {
+    if (const auto fullest = fullest_of_kind(report, topology, &kind)) add(DeviceId(*fullest));
+  }
+  const std::vector<ReservedMemory> reserved = allocator_memory(*report.part, report.memory, devices);
+  for (std::size_t i = 0; i < devices.size(); ++i) report.reserved.emplace(devices[i], reserved[i]);
+  for (StageMemory& s : report.memory_of_stages) {
+    if (const auto found = report.reserved.find(s.device); found != report.reserved.end())
+      s.reserved = found->second.reserved;
+  }
+}
+
 PlanReport report_of(Evaluated evaluated, const BoundStrategy& strategy, const FlopsCounting& counting) {
   PlanReport report;
   const Evaluation& evaluation = *evaluated.cost;
@@ -150,6 +171,7 @@ PlanReport report_of(Evaluated evaluated, const BoundStrategy& strategy, const F
   if (!part.steady().windows.empty()) report.simulated_microbatches = part.expanded().microbatches();
   report.infeasible = memory_shortage(report.memory, topology);
   report.memory_of_stages = memory_by_stage(strategy, options.pipeline, report.memory);
+  replay_allocators(report);
   Strategy configs;
   for (const BoundOperator* bound : strategy) configs.push_back(bound->config);
   const RecipeModel model(graph);
@@ -212,6 +234,20 @@ std::string borrowed_rates(const OperatorGraph& graph, const Topology& topology)
     }
   }
   return text;
+}
+
+std::optional<std::size_t> fullest_of_kind(const PlanReport& report, const Topology& topology,
+                                           const DeviceKind* kind) {
+  const auto fill = [&](std::size_t d) {
+    const Bytes usable = topology.usable_memory(DeviceId(d), report.memory[d].communicators);
+    return usable.value > 0 ? report.memory[d].peak / usable : INFINITY;
+  };
+  std::optional<std::size_t> fullest;
+  for (std::size_t d = 0; d < report.memory.size(); ++d) {
+    if (kind != nullptr && &topology.kind(DeviceId(d)) != kind) continue;
+    if (!fullest || fill(d) > fill(*fullest)) fullest = d;
+  }
+  return fullest;
 }
 
 IterationParts iteration_parts(const PlanReport& report) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -7,6 +8,7 @@
 #include "costmodel/training_work.h"
 #include "search/evaluator.h"
 #include "sim/explain.h"
+#include "tools/analysis/plans/breakdown/allocator_memory.h"
 #include "tools/analysis/plans/breakdown/exposed_communication.h"
 #include "tools/analysis/plans/breakdown/iteration_parts.h"
 #include "tools/analysis/plans/breakdown/memory_by_stage.h"
@@ -43,12 +45,14 @@ struct PlanReport {
   std::int32_t simulated_microbatches = 0;    ///< which prove the others; 0: all were simulated
   std::vector<DeviceMemory> memory;           ///< per device
   std::vector<StageMemory> memory_of_stages;  ///< of each stage's fullest device
-  std::vector<Nanoseconds> compute;           ///< per device: its compute lane is busy
-  std::vector<Nanoseconds> recompute;         ///< per device: part of this in which it runs forward once more
-  std::vector<Nanoseconds> communication;     ///< per device: at least one of its own links is busy
-                                              ///< (a bus counts for tasks in which the device takes part)
-  std::vector<CommunicationTime> by_cause;    ///< per device: exposed and hidden communication
-  std::int64_t critical_tasks = 0;            ///< on the critical path
+  /// What an allocator makes of the fullest devices of each stage and each kind.
+  std::map<DeviceId, ReservedMemory> reserved;
+  std::vector<Nanoseconds> compute;         ///< per device: its compute lane is busy
+  std::vector<Nanoseconds> recompute;       ///< per device: part of this in which it runs forward once more
+  std::vector<Nanoseconds> communication;   ///< per device: at least one of its own links is busy
+                                            ///< (a bus counts for tasks in which the device takes part)
+  std::vector<CommunicationTime> by_cause;  ///< per device: exposed and hidden communication
+  std::int64_t critical_tasks = 0;          ///< on the critical path
   CriticalPath critical;          ///< its steps are those of the simulated part; its times of the iteration
   Nanoseconds critical_host = 0;  ///< in which hosts launch: part of critical.compute
   std::optional<std::string> infeasible;  ///< why the plan does not fit
@@ -62,6 +66,11 @@ struct PlanReport {
   /// known, and lists by device are empty.
   bool in_full = true;
 };
+
+/// The device of this kind, or (null) of all kinds, whose memory is used to the largest share of what plans
+/// may use. Nothing where there is none, or no memory is known.
+std::optional<std::size_t> fullest_of_kind(const PlanReport& report, const Topology& topology,
+                                           const DeviceKind* kind);
 
 /// "V100-SXM2-16GB has no bfloat16: taken at its float16 rate", for every kind of device that has no rate for
 /// a 16-bit type of the model; else "".

@@ -305,7 +305,7 @@ Framework torchtitan_framework() {
           .settings = torchtitan_settings,
           .notes = torchtitan_notes,
           .versions = torchtitan_versions,
-          .runtime = "torch-compile",
+          .runtime = "torch-compile:segments=expandable",  // run_train.sh: PYTORCH_ALLOC_CONF
           .kept = "torch-compile",
           .usual = {.allows = {},
                     .shardings = {StateSharding(), fsdp(Always, false), fsdp(Never, false)},

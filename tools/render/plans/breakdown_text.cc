@@ -160,12 +160,8 @@ Bytes of_communicators(const StageMemory& s, const Topology& topology) {
   return s.memory.communicators * topology.kind(s.device).memory_overhead.communicator;
 }
 
-Bytes reserved_of(const StageMemory& s, const Topology& topology) {
-  return topology.kind(s.device).memory_overhead.reserved(s.memory.peak);
-}
-
 Bytes of_process(const StageMemory& s, const Topology& topology) {
-  return topology.kind(s.device).memory_overhead.of_process(s.memory.peak, s.memory.communicators);
+  return topology.kind(s.device).memory_overhead.of_process(s.reserved, s.memory.communicators);
 }
 
 void add_row(Table& table, const std::string& name, const std::vector<const StageMemory*>& columns,
@@ -194,7 +190,7 @@ std::string memory_table(const std::vector<StageMemory>& stages, const Topology&
   const bool beside = std::ranges::any_of(
       stages, [&](const StageMemory& s) { return !topology.kind(s.device).memory_overhead.is_none(); });
   if (!beside) return table.str(2);
-  add_row(table, "reserved", columns, [&](const StageMemory& s) { return pretty(reserved_of(s, topology)); });
+  add_row(table, "reserved", columns, [&](const StageMemory& s) { return pretty(s.reserved); });
   if (std::ranges::any_of(stages,
                           [&](const StageMemory& s) { return of_communicators(s, topology).value > 0; }))
     add_row(table, "communicators", columns, [&](const StageMemory& s) {
@@ -217,7 +213,7 @@ nlohmann::ordered_json json_of(const std::vector<StageMemory>& stages, const Top
                     {"at_peak_bytes", categories},
                     {"communicators", s.memory.communicators},
                     {"communicators_bytes", of_communicators(s, topology).value},
-                    {"reserved_bytes", reserved_of(s, topology).value},
+                    {"reserved_bytes", s.reserved.value},
                     {"process_bytes", of_process(s, topology).value}});
   }
   return list;

@@ -37,23 +37,8 @@ std::string range_text(std::vector<Nanoseconds> times) {
                          : fmt::format("{} to {}", pretty(to_seconds(*least)), pretty(to_seconds(*most)));
 }
 
-// The device of this kind, or of all kinds, whose memory is used to the largest share of what plans may use.
-std::optional<std::size_t> fullest_device(const PlanReport& report, const Topology& topology,
-                                          const DeviceKind* kind) {
-  const auto fill = [&](std::size_t d) {
-    const Bytes usable = topology.usable_memory(DeviceId(d), report.memory[d].communicators);
-    return usable.value > 0 ? report.memory[d].peak / usable : INFINITY;
-  };
-  std::optional<std::size_t> fullest;
-  for (std::size_t d = 0; d < report.memory.size(); ++d) {
-    if (kind != nullptr && &topology.kind(DeviceId(d)) != kind) continue;
-    if (!fullest || fill(d) > fill(*fullest)) fullest = d;
-  }
-  return fullest;
-}
-
 std::string memory_text(const PlanReport& report, const Topology& topology) {
-  const std::size_t fullest = fullest_device(report, topology, nullptr).value_or(0);
+  const std::size_t fullest = fullest_of_kind(report, topology, nullptr).value_or(0);
   const DeviceMemory& m = report.memory[fullest];
   const DeviceKind& kind = topology.kind(DeviceId(fullest));
   std::string text =
@@ -87,7 +72,7 @@ Json overheads_json(const PlanReport& report, const Topology& topology) {
   for (const DeviceKind& kind : topology.parts().kinds) {
     const MemoryOverhead& overhead = kind.memory_overhead;
     if (overhead.is_none()) continue;
-    const std::optional<std::size_t> fullest = fullest_device(report, topology, &kind);
+    const std::optional<std::size_t> fullest = fullest_of_kind(report, topology, &kind);
     const DeviceMemory of = fullest ? report.memory[*fullest] : DeviceMemory{};
     json[kind.name] = {{"installed_bytes", overhead.installed.value},
                        {"context_bytes", overhead.context.value},
@@ -98,8 +83,10 @@ Json overheads_json(const PlanReport& report, const Topology& topology) {
     if (!fullest) continue;
     json[kind.name]["device"] = topology.device(DeviceId(*fullest)).name;
     json[kind.name]["allocated_bytes"] = of.peak.value;
-    json[kind.name]["reserved_bytes"] = overhead.reserved(of.peak).value;
-    json[kind.name]["process_bytes"] = overhead.of_process(of.peak, of.communicators).value;
+    const ReservedMemory& reserved = report.reserved.at(DeviceId(*fullest));
+    json[kind.name]["reserved_bytes"] = reserved.reserved.value;
+    json[kind.name]["allocator_has_room"] = reserved.fits;
+    json[kind.name]["process_bytes"] = overhead.of_process(reserved.reserved, of.communicators).value;
   }
   return json;
 }
@@ -115,15 +102,18 @@ std::string communicators_text(const MemoryOverhead& overhead, std::int32_t comm
 void add_overheads(const PlanReport& report, const Topology& topology, Table& table) {
   for (const DeviceKind& kind : topology.parts().kinds) {
     const MemoryOverhead& overhead = kind.memory_overhead;
-    const std::optional<std::size_t> fullest = fullest_device(report, topology, &kind);
+    const std::optional<std::size_t> fullest = fullest_of_kind(report, topology, &kind);
     if (overhead.is_none() || !fullest) continue;
     const DeviceMemory& of = report.memory[*fullest];
-    table.add(
-        {"reserved", fmt::format("{}, {} more by gaps; with {} for context and {} {} of {} on {}",
-                                 pretty(overhead.reserved(of.peak)), percent(overhead.fragmentation),
-                                 pretty(overhead.context), communicators_text(overhead, of.communicators),
-                                 pretty(overhead.of_process(of.peak, of.communicators)),
-                                 pretty(overhead.installed), kind.name)});
+    const ReservedMemory& reserved = report.reserved.at(DeviceId(*fullest));
+    const Bytes gaps = std::max(Bytes(0), reserved.reserved - of.peak);
+    table.add({"reserved", fmt::format("{}, {} in gaps; with {} for context and {} {} of {} on {}",
+                                       pretty(reserved.reserved), pretty(gaps), pretty(overhead.context),
+                                       communicators_text(overhead, of.communicators),
+                                       pretty(overhead.of_process(reserved.reserved, of.communicators)),
+                                       pretty(overhead.installed), kind.name)});
+    if (!reserved.fits && !report.infeasible)
+      table.add({"", "gaps leave no room for a tensor; PYTORCH_ALLOC_CONF=expandable_segments:True helps"});
   }
 }
 

@@ -55,7 +55,7 @@ TEST(MemoryByStage, IsThatOfTheFullestDeviceAndAddsUp) {
 
 // Peaks of these sizes, all weights but for one byte of activations.
 StageMemory stage(std::int32_t number, std::int64_t bytes) {
-  StageMemory of{{number}, DeviceId(static_cast<std::size_t>(number)), {Bytes(bytes), 0, {}}};
+  StageMemory of{{number}, DeviceId(static_cast<std::size_t>(number)), {Bytes(bytes), 0, {}}, {}};
   of.memory.at_peak[static_cast<std::size_t>(MemoryCategory::Weights)] = Bytes(bytes - 1);
   of.memory.at_peak[static_cast<std::size_t>(MemoryCategory::Activations)] = Bytes(1);
   return of;
@@ -84,7 +84,8 @@ TEST(MemoryByStage, TableOfManyStagesHasFirstFullestAndLast) {
 TEST(MemoryByStage, TableSaysWhatFrameworksTake) {
   const Topology topology = make_topology("dgx-h100");
   std::vector<StageMemory> stages{stage(0, 10'000'000'000)};
-  stages[0].memory.communicators = 3;  // of 688 MiB; 1.2 GB for the context and 3 % for gaps
+  stages[0].memory.communicators = 3;  // of 688 MiB; 1.2 GB for the context
+  stages[0].reserved = Bytes(10'300'000'000);
   EXPECT_EQ(memory_table(stages, topology),
             "  memory of stage            0\n"
             "  fullest device          gpu0\n"
@@ -96,8 +97,13 @@ TEST(MemoryByStage, TableSaysWhatFrameworksTake) {
             "  with context         13.7 GB\n");
 }
 
+StageMemory reserving(StageMemory of, std::int64_t bytes) {
+  of.reserved = Bytes(bytes);
+  return of;
+}
+
 TEST(MemoryByStage, JsonHasEveryCategory) {
-  const nlohmann::ordered_json json = json_of({stage(3, 101)}, make_topology("dgx-h100"));
+  const nlohmann::ordered_json json = json_of({reserving(stage(3, 101), 104)}, make_topology("dgx-h100"));
   ASSERT_EQ(json.size(), 1);
   EXPECT_EQ(json[0]["stages"].dump(), "[3]");
   EXPECT_EQ(json[0]["device"], "gpu3");
