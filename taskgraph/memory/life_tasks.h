@@ -23,6 +23,13 @@ struct LifeSpan {
   void cover(const TaskList& begin, const TaskList& end) { append(starts, begin), append(ends, end); }
 };
 
+/// What products keep on a device of an input that they read, for backward.
+struct InputCopy {
+  DeviceId device;
+  Bytes bytes;
+  LifeSpan life;
+};
+
 /// Calls visit(the consumers that make it) for each term of a wiring.
 template <class Visit>
 void visit_terms(const Wiring& w, Visit visit) {
@@ -74,6 +81,9 @@ class LifeTasks {
   /// Whether backward reads an input that is gathered again from copies of what each device has of it. They
   /// travel, and arrive, in the tensor's type, as all that is sent.
   [[nodiscard]] bool copied_in_pieces(UseRef use, const Wiring& wiring) const;
+  /// The copies that products leave for backward of what the wiring brings, from the start of the first that
+  /// reads it on a device. Its other readers there share them.
+  [[nodiscard]] std::vector<InputCopy> input_copies(const Wiring& w) const;
   /// Returns the ends of the passes that read first what the wiring brings.
   [[nodiscard]] TaskList first_read_until(const Wiring& w, DeviceId d) const;
   [[nodiscard]] bool reads_on(const Wiring& w, DeviceId d) const;
@@ -94,6 +104,9 @@ class LifeTasks {
   [[nodiscard]] TaskList first_read(OperatorId op, std::int32_t shard, ReadIn passes) const;
   [[nodiscard]] LifeSpan gradient_life(const Wiring& w, const std::vector<UseRef>& consumers,
                                        DeviceId device) const;
+
+  /// Bytes of what the device has of the tensor, in the type in which the reader keeps it.
+  [[nodiscard]] Bytes piece_of(UseRef source, UseRef reader, DeviceId d) const;
 
   const ExpandedStrategy& expanded_;
   const PlanContents& contents_;

@@ -338,54 +338,8 @@ class BufferLives : private LifeTasks {
       alive(d, source.op, bytes, MemoryCategory::Transfers,
             {first_arrival(w, d), consumers_until(w, d, [](UseRef) { return true; })});
     }
-    record_copies(w, source);
-  }
-
-  // The copies that products leave for backward, from the start of the first that reads the tensor on a
-  // device. Its other readers there share them.
-  void record_copies(const Wiring& w, UseRef source) {
-    struct Copy {
-      Bytes bytes;
-      LifeSpan life;
-    };
-    std::map<DeviceId, Copy> wholes, pieces;
-    for (const UseRef c : w.destinations) {
-      const bool in_pieces = copied_in_pieces(c, w);
-      if (!in_pieces && !copied_whole(c, w)) continue;
-      const BoundOperator& reader = *(*strategy_)[c.op.index()];
-      const OperatorTasks& tasks = tasks_of(c.op);
-      const bool second = contents_.recomputation().again(c.op) && !runs_again_from_copy(c);
-      const TaskId run = second ? tasks.recompute : tasks.forward;
-      for (std::size_t k = 0; k < reader.memory.size(); ++k) {
-        const auto shard = static_cast<std::int32_t>(k);
-        const TaskList back = backward_end(c.op, shard);
-        if (back.empty()) continue;
-        const DeviceId d = reader.config.devices[k];
-        Copy& copy = (in_pieces ? pieces : wholes)[d];
-        copy.bytes =
-            in_pieces ? piece_of(source, c, d) : copy_of_input(reader, static_cast<std::size_t>(c.use), k);
-        copy.life.cover({task_at(run, shard)}, back);
-      }
-    }
-    for (std::size_t i = 0; i < w.plan->tasks.size() && !pieces.empty(); ++i) {
-      for (const DeviceId d : contributors(w.plan->tasks[i].kind, w.plan->tasks[i].group)) {
-        if (const auto copy = pieces.find(d); copy != pieces.end())
-          copy->second.life.ends.push_back(w.task(i));
-      }
-    }
-    for (const auto* copies : {&wholes, &pieces}) {
-      for (const auto& [d, copy] : *copies)
-        alive(d, source.op, copy.bytes, MemoryCategory::Activations, copy.life);
-    }
-  }
-
-  // Bytes of what the device has of the tensor, in the type in which the reader keeps it.
-  [[nodiscard]] Bytes piece_of(UseRef source, UseRef reader, DeviceId d) const {
-    const Layout& made = contents_.layouts()[data_layout(source, *strategy_)];
-    const TensorUse& use = contents_.graph().op(reader.op).uses[static_cast<std::size_t>(reader.use)];
-    const std::int32_t experts = contents_.loads().dimension(use.tensor);
-    return Bytes(loaded(made.elements_on(d) * bytes_per_element(*use.saved_as),
-                        experts < 0 ? 1 : contents_.loads().of(experts, made)));
+    for (const InputCopy& copy : input_copies(w))
+      alive(copy.device, source.op, copy.bytes, MemoryCategory::Activations, copy.life);
   }
 
   void backward(const Wiring& w) {
