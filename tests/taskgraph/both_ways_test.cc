@@ -47,6 +47,24 @@ std::optional<RandomPipeline> random_both_ways(const OperatorGraph& graph, Rng& 
   return std::nullopt;
 }
 
+/// Calls visit(graph, costs, plan) for random plans of the models under the schedule, whose state is divided
+/// at random, which may be illegal.
+template <class Visit>
+void for_random_both_ways(const std::vector<const char*>& models, std::uint64_t seeds,
+                          const std::string& schedule, Visit visit) {
+  for (const char* model : models) {
+    const OperatorGraph graph = make_zoo_model(model);
+    const Topology topology = make_topology("p100-4x4:2");
+    const CostModel costs(topology);
+    for_each_seed(seeds, [&](Rng& rng) {
+      auto p = random_both_ways(graph, rng, topology, schedule);
+      if (!p) return;
+      p->options.state_sharding = random_state_sharding(rng);
+      visit(graph, costs, *p);
+    });
+  }
+}
+
 // Microbatches with odd numbers run every operator's shards on the opposite devices; each device follows the
 // schedule, step after step.
 class BothWays : public testing::TestWithParam<const char*> {};
@@ -277,53 +295,42 @@ TEST_P(BothWays, TiedEndsDivideTheStateOfTheirWeightOnce) {
 // What each device reads has come to it, with every addend of every microbatch.
 TEST_P(BothWays, DividedStateDeliversEverything) {
   std::int32_t checked = 0;
-  for (const char* model : {"mlp:batch=8,layers=6", "lenet:batch=8", "rnnlm:batch=4,steps=2,hidden=8"}) {
-    const OperatorGraph graph = make_zoo_model(model);
-    const Topology topology = make_topology("p100-4x4:2");
-    const CostModel costs(topology);
-    for_each_seed(16, [&](Rng& rng) {
-      auto p = random_both_ways(graph, rng, topology, GetParam());
-      if (!p) return;
-      p->options.state_sharding = random_state_sharding(rng);
-      if (illegal(graph, p->strategy, p->options, topology)) return;
-      ++checked;
-      SimulatedPlan s(graph, costs, p->options, p->strategy);
-      s.build(p->options.microbatches);
-      EXPECT_THAT(check_schedule(s.tasks.dag, s.timeline), IsEmpty());
-      Dataflow flow(graph, p->strategy, s.tasks, p->options, [&](TensorId weight) -> const Layout& {
-        return s.contents.layouts()[s.contents.state_of(weight, s.bound)];
+  const std::vector models{"mlp:batch=8,layers=6", "lenet:batch=8", "rnnlm:batch=4,steps=2,hidden=8"};
+  for_random_both_ways(
+      models, 16, GetParam(), [&](const OperatorGraph& graph, const CostModel& costs, RandomPipeline& p) {
+        if (illegal(graph, p.strategy, p.options, costs.topology())) return;
+        ++checked;
+        SimulatedPlan s(graph, costs, p.options, p.strategy);
+        s.build(p.options.microbatches);
+        EXPECT_THAT(check_schedule(s.tasks.dag, s.timeline), IsEmpty());
+        Dataflow flow(graph, p.strategy, s.tasks, p.options, [&](TensorId weight) -> const Layout& {
+          return s.contents.layouts()[s.contents.state_of(weight, s.bound)];
+        });
+        EXPECT_THAT(flow.faults(), IsEmpty()) << p.options.state_sharding.str();
       });
-      EXPECT_THAT(flow.faults(), IsEmpty()) << p->options.state_sharding.str();
-    });
-  }
   EXPECT_THAT(checked, Ge(sanitized ? 2 : 6));
 }
 
 TEST_P(BothWays, SteadyStatesAreWhatSimulatingAllGives) {
   std::int32_t proven = 0;
-  for (const char* model : {"mlp:batch=8,layers=6", "lenet:batch=8"}) {
-    const OperatorGraph graph = make_zoo_model(model);
-    const Topology topology = make_topology("p100-4x4:2");
-    const CostModel costs(topology);
-    for_each_seed(6, [&](Rng& rng) {
-      auto p = random_both_ways(graph, rng, topology, GetParam());
-      if (!p) return;
-      p->options.microbatches = 48;
-      p->options.state_sharding = random_state_sharding(rng);
-      if (illegal(graph, p->strategy, p->options, topology)) p->options.state_sharding = {};
-      SimulatedPlan all(graph, costs, p->options, p->strategy), few(graph, costs, p->options, p->strategy);
-      all.build(48);
-      for (const std::int32_t n : few_microbatches(few.contents, few.bound)) {
-        few.build(n);
-        const auto steady = find_steady_state(few.expanded, few.timeline);
-        if (!steady) continue;
-        ++proven;
-        EXPECT_EQ(steady->time_of(few.timeline.makespan), all.timeline.makespan);
-        const TaskTimes times{few.timeline, n, few.expanded.tasks_of_one_microbatch(), few.expanded.block()};
-        EXPECT_EQ(peak_memory(few.expanded, times, *steady), peak_memory(all.expanded, all.timeline));
-      }
-    });
-  }
+  const std::vector models{"mlp:batch=8,layers=6", "lenet:batch=8"};
+  for_random_both_ways(
+      models, 6, GetParam(), [&](const OperatorGraph& graph, const CostModel& costs, RandomPipeline& p) {
+        p.options.microbatches = 48;
+        if (illegal(graph, p.strategy, p.options, costs.topology())) p.options.state_sharding = {};
+        SimulatedPlan all(graph, costs, p.options, p.strategy), few(graph, costs, p.options, p.strategy);
+        all.build(48);
+        for (const std::int32_t n : few_microbatches(few.contents, few.bound)) {
+          few.build(n);
+          const auto steady = find_steady_state(few.expanded, few.timeline);
+          if (!steady) continue;
+          ++proven;
+          EXPECT_EQ(steady->time_of(few.timeline.makespan), all.timeline.makespan);
+          const TaskTimes times{few.timeline, n, few.expanded.tasks_of_one_microbatch(),
+                                few.expanded.block()};
+          EXPECT_EQ(peak_memory(few.expanded, times, *steady), peak_memory(all.expanded, all.timeline));
+        }
+      });
   EXPECT_THAT(proven, Ge(sanitized || std::getenv("PIPESIM_TEST_SEED") != nullptr ? 0 : 5));
 }
 
