@@ -51,7 +51,8 @@ void build_linear(OperatorDraft& draft) {
 
   const auto result = joined(batch, columns), all = joined(joined(batch, columns), inner);
   TensorUse& x = draft.input(0, draft.axes(joined(batch, inner)));
-  x.saved = x.saved_for_weights = true;
+  x.saved = true;
+  x.saved_for_weights = !draft.added_flag("keep_input");
   draft.weight("w",
                draft.axes(draft.flag("transpose_weight") ? joined(columns, inner) : joined(inner, columns)));
   draft.store_weight();
@@ -165,6 +166,9 @@ std::vector<OperatorKind> linear_kinds() {
             Schema::flag("narrow", false,
                          "output dims are not split: they are the narrow ones between an adapter's "
                          "products"),
+            Schema::flag("keep_input", false,
+                         "the input is kept for backward beside a frozen weight, too, whose gradient alone "
+                         "would need it"),
             stored_attribute()}),
        {{{"x", {64, 128, 512}}}, {{"out", 2048}}},
        build_linear},

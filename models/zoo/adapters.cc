@@ -17,9 +17,10 @@ bool Adapters::has(LayerProduct product) const {
 Adapters adapters(const ZooValues& values) {
   if (!values.has("lora")) return {};
   Adapters adapters{values.integer("lora"), values.word("lora_targets"), values.word("base"),
-                    values.real("lora_dropout")};
+                    values.word("base_inputs") == "kept", values.real("lora_dropout")};
   if (!adapters.any() && adapters.storage != "own")
     values.fail("base=" + adapters.storage + " is of frozen weights, which need lora=1 or more");
+  if (adapters.keeps_inputs && adapters.storage != "4bit") values.fail("base_inputs=kept needs base=4bit");
   if (!adapters.any() && adapters.targets != "all")
     values.fail("lora_targets=" + adapters.targets + " needs lora=1 or more");
   if (!adapters.any() && adapters.dropout > 0) values.fail("lora_dropout needs lora=1 or more");
@@ -40,7 +41,12 @@ ZooOptions adapter_options() {
       ZooOption::word(
           "base", {"own", "8bit", "4bit"}, "own",
           "how the frozen weights of layers' products lie in memory: in dtype; in 8 bits; or in 4 "
-          "bits with scales, 4.127 bits in all, as QLoRA's NF4. Other weights stay in dtype")};
+          "bits with scales, 4.127 bits in all, as QLoRA's NF4. Other weights stay in dtype"),
+      // bitsandbytes/autograd/_functions.py, MatMul4Bit.forward(), until its commit 9e75374.
+      ZooOption::word(
+          "base_inputs", {"freed", "kept"}, "freed",
+          "what becomes of the inputs of products with weights in 4 bits, which backward does not "
+          "need: bitsandbytes kept them up to 0.43.1")};
 }
 
 }  // namespace pipesim

@@ -17,6 +17,7 @@ struct Adapters {
   std::int64_t rank = 0;        ///< 0: all weights are trained
   std::string targets = "all";  ///< of adapter_options()
   std::string storage = "own";  ///< of the products of layers: own, 8bit or 4bit
+  bool keeps_inputs = false;    ///< these products keep their inputs for backward
   double dropout = 0;           ///< rate at which elements of what adapters read are dropped
 
   [[nodiscard]] bool any() const { return rank > 0; }
@@ -26,7 +27,7 @@ struct Adapters {
 /// From the options of adapter_options(), where the model has them.
 Adapters adapters(const ZooValues& values);
 
-/// Options lora, lora_targets, lora_dropout and base of all transformers of language.
+/// Options lora, lora_targets, lora_dropout, base and base_inputs of all transformers of language.
 ZooOptions adapter_options();
 
 }  // namespace pipesim

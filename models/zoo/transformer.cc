@@ -86,6 +86,7 @@ TensorId TransformerNetwork::product(LayerProduct part, const std::string& name,
   const bool in_layer =
       builder_.in_repeat();  // heads that models have behind their layers are like embeddings
   if (in_layer && adapters_.storage != "own") attributes["stored"] = adapters_.storage;
+  if (in_layer && adapters_.keeps_inputs) attributes["keep_input"] = 1;
   if (!in_layer || !adapters_.has(part)) return builder_.add("linear", name, {x}, attributes);
   adapted_ = true;
   AttributeValue& own = attributes.emplace("activation", "none").first->second;

@@ -43,7 +43,7 @@ const std::set<std::string> deep{
     "rotary_base", "rotary_scaling", "rotary_factor", "rotary_original", "rotary_low", "rotary_high",
     "rotary_mscale", "rotary_mscale_all", "norm_epsilon", "init_deviation", "expert_shares", "balance_loss",
     "router_groups", "router_top_groups", "router_scale", "further_tokens", "partial", "lora", "lora_targets",
-    "lora_dropout", "attention_dropout", "qkv", "base"};
+    "lora_dropout", "attention_dropout", "qkv", "base", "base_inputs"};
 
 std::string narrowed(const ZooModel& model) {
   std::string text = model.name;

@@ -363,6 +363,17 @@ TEST(RecomputeMemory, OfNormsKernelByKernelIsTheirInputsInFloat32) {
   EXPECT_EQ(again("torch-eager"), again("torch"));
 }
 
+// Frozen products in 4 bits keep nothing, or what they read (bitsandbytes up to 0.43.1): results of both
+// norms and the product with the gate, which the last product reads. Attention keeps its result anyway.
+TEST(RecomputeMemory, OfFrozenProductsIsTheirInputsWithOldBitsandbytes) {
+  constexpr std::int64_t kSbh = 64 * 2 * 128, kWidths = 4;  // of the feed-forward part
+  const std::string adapted =
+      "fused,kv_heads=8,ffn=512,kept=torch-eager,lora=2,lora_targets=query+value,"
+      "lora_dropout=0.1,base=4bit";
+  const auto kept = [](const std::string& how) { return kept_by_a_layer(how, Recompute(), "llama"); };
+  EXPECT_EQ(kept(adapted + ",base_inputs=kept") - kept(adapted), (2 * 2 + 2 * kWidths) * kSbh);
+}
+
 // torchtitan/distributed/activation_checkpoint.py, the option "op": a layer keeps its input, the results of
 // its first, third, fifth and seventh product, and attention's result with the sums of its rows. The seventh
 // is the last one of the feed-forward part, whose result nothing reads in backward.
