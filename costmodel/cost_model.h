@@ -35,6 +35,16 @@ Bytes widened_gradients(std::int64_t elements, DataType weight, DataType gradien
 /// The same for one element with a gradient of 16 bits.
 std::int64_t bytes_in_step(StepGradients copies, bool divided);
 
+/// What a step of PyTorch's Adam or Adafactor holds beside the state while it updates so many elements of a
+/// weight; 0 of other optimizers, whose steps work in place, and of fused ones. Adam takes the square roots
+/// of second moments, and tensor by tensor the same once more, divided. Adafactor spreads what rows and
+/// columns say over a tensor, and is never foreach by itself.
+Bytes optimizer_intermediates(std::int64_t elements, const WeightShape& shape, const Optimizer& optimizer,
+                              OptimizerKernel kernel);
+/// Whether such a step holds this of all that it updates at once, and not of the largest tensor alone: of
+/// lists, and where the runtime joins all in one tensor (StepGradients::Flat).
+bool holds_intermediates_of_all(const Optimizer& optimizer, const Runtime& runtime);
+
 /// Weights that one step of the optimizer changes on a device, all of one type.
 struct UpdatedWeights {
   Optimizer optimizer;

@@ -74,6 +74,18 @@ std::int64_t bytes_in_step(StepGradients copies, bool divided) {
   return (divided ? kOfGradient : kOfCopy) + kOfCopy;
 }
 
+Bytes optimizer_intermediates(std::int64_t elements, const WeightShape& shape, const Optimizer& optimizer,
+                              OptimizerKernel kernel) {
+  if (kernel == OptimizerKernel::Fused) return Bytes(0);
+  const bool divided_too = kernel == OptimizerKernel::Single && optimizer.kind != Optimizer::Adafactor;
+  return Bytes((divided_too ? 2 : 1) * elements * second_moment_bytes(shape, optimizer));
+}
+
+bool holds_intermediates_of_all(const Optimizer& optimizer, const Runtime& runtime) {
+  return runtime.step_gradients == StepGradients::Flat ||
+         (runtime.optimizer_kernel == OptimizerKernel::Foreach && optimizer.kind != Optimizer::Adafactor);
+}
+
 void UpdatedWeights::add(std::int64_t part, const WeightShape& shape) {
   if (part < 0) throw InternalError("update of a negative number of weights");
   elements += part;

@@ -50,6 +50,8 @@ std::vector<RuntimePreset> all_presets() {
     runtime.messages = MessageOverlap::UnlessPlain;
     return runtime;
   };
+  Runtime torch_eager = of_torch("torch-eager", megatron, true, kUpdate);
+  torch_eager.optimizer_kernel = OptimizerKernel::Foreach;
   const auto of_megatron = [](const char* name, const HostTimes& host) {
     Runtime runtime{name, host, true, 4, kUpdate, Never};
     runtime.casts_weights_once = true;
@@ -75,8 +77,7 @@ std::vector<RuntimePreset> all_presets() {
   return {
       {Runtime(), "pipesim's own executor; its host is not modelled", ""},
       {of_megatron("megatron", megatron), "Megatron-LM: PyTorch, kernel by kernel", on_a100},
-      {of_torch("torch-eager", megatron, true, kUpdate), "PyTorch, kernel by kernel, with FlashAttention-2",
-       on_a100},
+      {torch_eager, "PyTorch, kernel by kernel, with FlashAttention-2", on_a100},
       {of_torch("torch-compile", compiled, false, 1),
        "PyTorch, compiled block by block, with FlashAttention-2",
        "host: 2 runs of small blocks on an H100 (docs/examples/pytorch_h100.csv); collectives: as megatron"},
@@ -178,6 +179,11 @@ const std::vector<RuntimeKey>& runtime_keys() {
           {{"own", StepGradients::Own}, {"float32", StepGradients::Float32}, {"flat", StepGradients::Flat}},
           &Runtime::step_gradients),
       elements_key("step-part", &Runtime::step_part),
+      word_key<OptimizerKernel>("optimizer-kernel",
+                                {{"fused", OptimizerKernel::Fused},
+                                 {"foreach", OptimizerKernel::Foreach},
+                                 {"single", OptimizerKernel::Single}},
+                                &Runtime::optimizer_kernel),
       elements_key("buckets", &Runtime::bucket),
       either_key("bucket-sums", "in-place", "copied", &Runtime::copies_buckets),
       either_key("own-gradients", "freed", "kept", &Runtime::keeps_own_gradients),
@@ -240,6 +246,17 @@ Runtime parse_runtime(std::string_view text) {
   return runtime;
 }
 
+std::string_view name_of(OptimizerKernel kernel) {
+  constexpr std::array<std::string_view, 3> kWords{"fused", "foreach", "single"};
+  return kWords[static_cast<std::size_t>(kernel)];
+}
+
+Runtime with_optimizer_kernel(const Runtime& runtime, OptimizerKernel kernel) {
+  if (runtime.optimizer_kernel == kernel) return runtime;
+  const char mark = runtime.name.find(':') == std::string::npos ? ':' : ',';
+  return parse_runtime(fmt::format("{}{}optimizer-kernel={}", runtime.name, mark, name_of(kernel)));
+}
+
 Runtime with_step_memory_of(const Runtime& runtime, const Runtime& changed) {
   std::vector<std::string> parts;
   if (runtime.step_gradients != changed.step_gradients) {
@@ -248,6 +265,8 @@ Runtime with_step_memory_of(const Runtime& runtime, const Runtime& changed) {
         fmt::format("step-gradients={}", kWords[static_cast<std::size_t>(runtime.step_gradients)]));
   }
   if (runtime.step_part != changed.step_part) parts.push_back(fmt::format("step-part={}", runtime.step_part));
+  if (runtime.optimizer_kernel != changed.optimizer_kernel)
+    parts.push_back(fmt::format("optimizer-kernel={}", name_of(runtime.optimizer_kernel)));
   if (runtime.bucket != changed.bucket) parts.push_back(fmt::format("buckets={}", runtime.bucket));
   if (runtime.copies_buckets != changed.copies_buckets)
     parts.push_back(runtime.copies_buckets ? "bucket-sums=copied" : "bucket-sums=in-place");

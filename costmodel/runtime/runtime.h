@@ -51,6 +51,15 @@ enum class StepGradients : std::uint8_t {
   Flat
 };
 
+/// How the step of a PyTorch optimizer runs, which decides what it holds beside its state, see
+/// optimizer_intermediates(). torch/optim/adam.py, adamw.py and _adafactor.py of PyTorch from 2.1 on; up
+/// to 2.0 lists were as large twice.
+enum class OptimizerKernel : std::uint8_t {
+  Fused,    ///< one kernel updates all (fused=True, apex's, Transformer Engine's and DeepSpeed's FusedAdam)
+  Foreach,  ///< kernel after kernel runs over lists of all tensors, PyTorch's default on GPUs
+  Single    ///< tensor after tensor (foreach=False)
+};
+
 /// What runs a plan: a framework, and how much of it is compiled.
 struct Runtime {
   std::string name = "pipesim";  ///< reads back to an equal runtime by parse_runtime()
@@ -91,6 +100,7 @@ struct Runtime {
   /// Where copies divide weights, too (zero3), the step goes through parts of this many elements, so the
   /// copies are of one part at a time; 0: all at once.
   std::int64_t step_part = 0;
+  OptimizerKernel optimizer_kernel = OptimizerKernel::Fused;
   /// Elements of a buffer (a "bucket") that gradients stand in, in the type of their weights, to be reduced
   /// where copies divide state (StateSharding); 0: there are none. See PlanContents::gradient_buckets().
   std::int64_t bucket = 0;
@@ -118,6 +128,9 @@ struct RuntimePreset {
 const std::vector<RuntimePreset>& runtime_presets();
 /// NAME, or NAME:KEY=VALUE,… with other figures. InputError with what is allowed.
 Runtime parse_runtime(std::string_view text);
+std::string_view name_of(OptimizerKernel kernel);
+/// The runtime with an optimizer that runs so.
+Runtime with_optimizer_kernel(const Runtime& runtime, OptimizerKernel kernel);
 /// The second runtime, with what the first one holds for gradients and steps, and with its allocator.
 Runtime with_step_memory_of(const Runtime& runtime, const Runtime& changed);
 /// The keys, with what they may be, for help.

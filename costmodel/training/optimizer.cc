@@ -75,15 +75,15 @@ void read_main(std::string_view text, std::string_view value, Optimizer& optimiz
 }
 
 // A wider weight has moments as wide as itself.
-double moment_bytes(DataType moment, DataType weight) {
+std::int64_t moment_bytes(DataType moment, DataType weight) {
   const std::int64_t own = moment == DataType::Float32 ? bytes_per_element(weight) : 0;
-  return static_cast<double>(std::max(bytes_per_element(moment), own));
+  return std::max(bytes_per_element(moment), own);
 }
 
 // Bytes of moments per element.
 double moments_bytes(const WeightShape& shape, const Optimizer& optimizer) {
-  const double first = moment_bytes(optimizer.first, shape.type),
-               second = moment_bytes(optimizer.second, shape.type);
+  const auto first = static_cast<double>(moment_bytes(optimizer.first, shape.type)),
+             second = static_cast<double>(moment_bytes(optimizer.second, shape.type));
   switch (optimizer.kind) {
     case Kind::Sgd:
       return 0;
@@ -203,6 +203,11 @@ int num_moments(const Optimizer& optimizer) {
 
 bool knows_shapes(const Optimizer& optimizer) {
   return optimizer.kind == Kind::Adafactor || optimizer.kind == Kind::Muon;
+}
+
+std::int64_t second_moment_bytes(const WeightShape& shape, const Optimizer& optimizer) {
+  const bool has = has_second(optimizer.kind) && !(optimizer.kind == Kind::Muon && shape.in_layer);
+  return has ? moment_bytes(optimizer.second, shape.type) : 0;
 }
 
 Bytes state_bytes(std::int64_t elements, const WeightShape& shape, const Optimizer& optimizer) {

@@ -83,6 +83,10 @@ struct WeightShape {
 /// as the scale of a block, counts in shares and is rounded down in the end.
 Bytes state_bytes(std::int64_t elements, const WeightShape& shape, const Optimizer& optimizer);
 
+/// Bytes of an element of a weight's second moment, also where rows and columns stand for it; 0 where the
+/// optimizer has none in a type of its own.
+std::int64_t second_moment_bytes(const WeightShape& shape, const Optimizer& optimizer);
+
 /// Whether the state depends on more of a weight than its type.
 bool knows_shapes(const Optimizer& optimizer);
 /// The type of what is kept beside weights of the type; for a remainder, one of its width. Nothing where

@@ -143,6 +143,8 @@ class PlanContents {
   [[nodiscard]] std::vector<WeightMemory> permanent_memory(const BoundStrategy& strategy) const;
   /// By device, the bytes of gradient_bucket_elements(), but no more than its gradients fill.
   [[nodiscard]] std::vector<Bytes> gradient_buckets(const BoundStrategy& strategy) const;
+  /// The type of the first weight that is trained.
+  [[nodiscard]] DataType trained_type() const;
   /// Whether Runtime::keeps_own_gradients holds of these plans.
   [[nodiscard]] bool keeps_own_gradients() const;
   /// The elements of a device's buckets (Runtime::bucket): of two, which take turns, where reductions run
@@ -185,7 +187,6 @@ class PlanContents {
   PlanContents(std::shared_ptr<Tables> tables, PlanOptions options,
                std::shared_ptr<const BackwardUses> backward);
   void forget_derived();
-  [[nodiscard]] DataType trained_type() const;  // of the first trained weight
   [[nodiscard]] LayoutId state_of(TensorId weight, LayoutId home, const BoundStrategy& strategy) const;
   void list_dividing_terms(TensorId weight, const BoundStrategy& strategy, LayoutIds& out) const;
   [[nodiscard]] std::int32_t holding_stages(TensorId weight, const BoundStrategy& strategy) const;

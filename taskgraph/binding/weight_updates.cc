@@ -69,7 +69,9 @@ OwnedUpdates WeightUpdates::plan(const WeightHomes& homes, const ShapeNumbers& s
   const std::size_t devices = costs_->topology().num_devices();
   std::vector<std::int64_t> held(devices, 0);
   std::vector<WeightMemory> memory(devices);
-  std::vector<Bytes> widened(devices);
+  std::vector<Bytes> widened(devices), intermediates(devices);
+  const Runtime& runtime = costs_->runtime();
+  const bool of_all = holds_intermediates_of_all(options_.optimizer, runtime);
   std::vector<UpdatedWeights> updated(devices, UpdatedWeights(options_.optimizer, shape_of(0).type));
   for (std::size_t w = 0; w < homes.whole.size(); ++w) {
     const std::vector<std::int64_t> whole = elements_by_device(homes.whole[w]),
@@ -83,7 +85,10 @@ OwnedUpdates WeightUpdates::plan(const WeightHomes& homes, const ShapeNumbers& s
       memory[d].gradients += bytes(sharding.each_microbatch() ? state[d] : whole[d]).gradients;
       memory[d].optimizer_state += bytes(state[d]).optimizer_state;
       widened[d] += widened_gradients(state[d], shape_of(w).type, options_.gradient_type, options_.optimizer,
-                                      costs_->runtime().step_gradients, sharding.any());
+                                      runtime.step_gradients, sharding.any());
+      const Bytes more =
+          optimizer_intermediates(state[d], shape_of(w), options_.optimizer, runtime.optimizer_kernel);
+      intermediates[d] = of_all ? intermediates[d] + more : std::max(intermediates[d], more);
       updated[d].add(state[d], shape_of(w));
     }
   }
@@ -100,6 +105,7 @@ OwnedUpdates WeightUpdates::plan(const WeightHomes& homes, const ShapeNumbers& s
     work.update_of_device[d] = static_cast<std::int32_t>(work.devices.size());
     work.devices.push_back(device);
     work.widened.push_back(widened[d]);
+    work.intermediates.push_back(intermediates[d]);
     work.durations.push_back(to_nanoseconds(std::max(costs_->update_time(updated[d], device), host[d])));
   }
   return work;

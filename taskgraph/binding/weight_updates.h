@@ -19,7 +19,9 @@ namespace pipesim {
 struct OwnedUpdates {
   std::vector<DeviceId> devices;
   std::vector<Nanoseconds> durations;
-  std::vector<Bytes> widened;                  ///< of their gradients during the step, widened_gradients()
+  std::vector<Bytes> widened;  ///< of their gradients during the step, widened_gradients()
+  /// optimizer_intermediates() of all of these weights, or of the one with most.
+  std::vector<Bytes> intermediates;
   std::vector<std::int32_t> update_of_device;  ///< −1 where there is none
   /// What devices hold of these weights all the time. Without state sharding these are the devices above.
   std::vector<DeviceId> holders;

@@ -495,7 +495,7 @@ void EditableTaskGraph::count(const OwnedUpdates& work, std::int64_t sign) {
     const WeightMemory& m = work.memory[i];
     count(LaneId(work.devices[i].value), sign * work.durations[i]);
     allocated_[work.devices[i].index()] +=
-        sign * (m.weights + m.gradients + m.optimizer_state + work.widened[i]);
+        sign * (m.weights + m.gradients + m.optimizer_state + work.widened[i] + work.intermediates[i]);
   }
 }
 

@@ -22,7 +22,7 @@ using LiveBytes = std::map<std::pair<OperatorId, MemoryCategory>, LiveBuffer>;
 void add_live(LiveBytes& live, OperatorId op, MemoryCategory category, Bytes bytes) {
   if (bytes.value == 0) return;
   LiveBuffer& found = live.try_emplace({op, category}, LiveBuffer{op, category, 0, Bytes(0)}).first->second;
-  ++found.count;
+  found.count += bytes.value > 0 ? 1 : -1;  // what is released for a while is less than nothing
   found.bytes += bytes;
 }
 
@@ -99,9 +99,9 @@ class BufferLives : private LifeTasks {
     strategy_ = &all;
   }
 
-  // Gradients are widened when backward is through, and not when the first update starts, which a timeline
-  // may have beside backward.
-  void add_widened_gradients() {
+  // Gradients are copied when backward is through, and not when the first update starts, which a timeline may
+  // have beside backward.
+  void add_steps() {
     const BoundStrategy& all = *strategy_;
     std::map<std::tuple<DeviceId, std::int32_t, std::int32_t>, Step> steps;  // by stage and version, too
     contents_.for_each_update(all, [&](OperatorId op, const OwnedUpdates&) {
@@ -110,33 +110,61 @@ class BufferLives : private LifeTasks {
       for (const auto& [version, users] : last_users(stage))
         add_to_steps(expanded_.tasks_of(op, version * every), stage, version, steps);
     });
-    const Runtime& runtime = contents_.costs().runtime();
-    const std::int64_t part = contents_.options().state_sharding.gathers_to_use()
-                                  ? runtime.step_part * bytes_in_step(runtime.step_gradients, true)
-                                  : 0;
+    const std::vector<Bytes> released = released_in_steps(contents_, all);
     for (const auto& [at, step] : steps) {
-      const Bytes bytes = part == 0 ? step.widened : std::min(step.widened, Bytes(part));
-      change({std::get<DeviceId>(at), MemoryCategory::Gradients, {}, bytes, {}, 0, 0}, step.last_begins,
-             step.ends);
+      const DeviceId device = std::get<DeviceId>(at);
+      add_step(device, step, released[device.index()]);
     }
   }
 
  private:
   // A step of a device's optimizer.
   struct Step {
-    Bytes widened;
+    Bytes widened, intermediates;
     Nanoseconds last_begins = 0, ends = 0;
   };
+
+  // What is joined, or copied to be joined, is freed before the optimizer's own kernels run. When within the
+  // step that is matters to no peak, so it is in its middle.
+  void add_step(DeviceId device, const Step& step, Bytes released) {
+    const Runtime& runtime = contents_.costs().runtime();
+    const StateSharding& sharding = contents_.options().state_sharding;
+    const std::int64_t each = bytes_in_step(runtime.step_gradients, sharding.any());
+    Bytes copies = step.widened, intermediates = step.intermediates;
+    if (sharding.gathers_to_use() && runtime.step_part > 0) {
+      const DataType type = sharding.kept_type(contents_.trained_type());
+      copies = std::min(copies, Bytes(runtime.step_part * each));
+      intermediates = std::min(intermediates,
+                               optimizer_intermediates(runtime.step_part, type, contents_.options().optimizer,
+                                                       runtime.optimizer_kernel));
+    }
+    const auto add = [&](MemoryCategory category, Bytes bytes, Nanoseconds from, Nanoseconds until) {
+      if (bytes.value != 0) change({device, category, {}, bytes, {}, 0, 0}, from, until);
+    };
+    using enum MemoryCategory;
+    const Nanoseconds begin = step.last_begins, end = step.ends;
+    add(Gradients, -1 * released, begin, end);
+    if (intermediates.value == 0) return add(Gradients, copies, begin, end);
+    const Nanoseconds joined_until = begin + (end - begin) / 2;
+    const Bytes read =
+        each == 0 ? Bytes(0) : Bytes(copies.value / each * bytes_per_element(DataType::Float32));
+    add(Gradients, read, begin, end);
+    add(Gradients, copies - read, begin, joined_until);
+    add(OptimizerState, intermediates, joined_until, end);
+  }
 
   template <class Steps>
   void add_to_steps(const OperatorTasks& tasks, std::int32_t stage, std::int32_t version,
                     Steps& steps) const {
     const OwnedUpdates& work = *tasks.updates;
+    const bool of_all =
+        holds_intermediates_of_all(contents_.options().optimizer, contents_.costs().runtime());
     for (std::size_t k = 0; k < work.devices.size(); ++k) {
-      if (work.widened[k].value == 0) continue;
       Step& step = steps[{work.devices[k], stage, version}];
       const std::size_t update = tasks.update.index() + k;
       step.widened += work.widened[k];
+      step.intermediates = of_all ? step.intermediates + work.intermediates[k]
+                                  : std::max(step.intermediates, work.intermediates[k]);
       step.last_begins = std::max(step.last_begins, times_.timeline.start[update]);
       step.ends = std::max(step.ends, times_.timeline.end[update]);
     }
@@ -426,13 +454,18 @@ namespace {
 void add_in_steps(BufferLives& lives, const ExpandedStrategy& expanded, const TaskTimes& times) {
   const PlanContents& contents = expanded.contents();
   if (contents.versions().several()) lives.add_weight_versions();
-  if (contents.costs().runtime().step_gradients != StepGradients::Own) lives.add_widened_gradients();
+  const Runtime& runtime = contents.costs().runtime();
+  if (runtime.step_gradients != StepGradients::Own || runtime.optimizer_kernel != OptimizerKernel::Fused ||
+      runtime.bucket > 0)
+    lives.add_steps();
   for (const RuntimeBuffer& b : runtime_buffers(expanded, times)) lives.add(b);
 }
 
 std::vector<LiveBuffer> listed(const LiveBytes& live) {
   std::vector<LiveBuffer> buffers;
-  for (const auto& [key, buffer] : live) buffers.push_back(buffer);
+  for (const auto& [key, buffer] : live) {
+    if (buffer.bytes.value != 0) buffers.push_back(buffer);
+  }
   return buffers;
 }
 

@@ -64,14 +64,14 @@ MemoryChanges memory_changes(const ExpandedStrategy& expanded, const TaskTimes& 
 /// A buffer that is there at some moment, or several of one operator.
 struct LiveBuffer {
   /// That made it, reads it in this pass, or owns the weight. Not valid: buckets and copies of gradients,
-  /// which all weights share.
+  /// which all weights share, and the optimizer's intermediates, which count as its state.
   OperatorId op;
   MemoryCategory category = MemoryCategory::Activations;
   std::int64_t count = 1;
   Bytes bytes;  ///< of all of them
 };
 
-/// A buffer that is not there all the time.
+/// A buffer that is not there all the time; or, of negative size, a part of what else is, which is freed meanwhile.
 struct BufferLife {
   Nanoseconds from = 0, until = 0;
   Bytes bytes;

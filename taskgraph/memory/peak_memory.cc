@@ -77,9 +77,10 @@ void add_all_versions(const ExpandedStrategy& expanded, std::vector<Bytes>& byte
   });
 }
 
-void add_widened(const ExpandedStrategy& expanded, std::vector<Bytes>& bytes) {
+void add_of_steps(const ExpandedStrategy& expanded, std::vector<Bytes>& bytes) {
   expanded.contents().for_each_update(expanded.strategy(), [&](OperatorId, const OwnedUpdates& work) {
-    for (std::size_t k = 0; k < work.devices.size(); ++k) bytes[work.devices[k].index()] += work.widened[k];
+    for (std::size_t k = 0; k < work.devices.size(); ++k)
+      bytes[work.devices[k].index()] += work.widened[k] + work.intermediates[k];
   });
 }
 
@@ -135,7 +136,7 @@ std::vector<Bytes> allocated_memory(const ExpandedStrategy& expanded) {
     }
   }
   if (contents.versions().several()) add_all_versions(expanded, bytes);
-  if (contents.costs().runtime().step_gradients != StepGradients::Own) add_widened(expanded, bytes);
+  add_of_steps(expanded, bytes);
   const std::vector<Bytes> of_runtime = most_of_runtime_buffers(expanded);
   for (std::size_t d = 0; d < bytes.size(); ++d) bytes[d] += of_runtime[d];
   const bool gradients_move = contents.options().state_sharding.each_microbatch();

@@ -33,10 +33,11 @@ std::vector<Bytes> allocated_memory(const ExpandedStrategy& expanded);
 /// Memory over time (engine rule 8). A buffer counts from the start of the task that writes it to the end of
 /// its last reader. At equal times memory is freed before it is allocated. Weights, their gradients and
 /// optimizer state are permanent. Copies of gradients (Runtime::step_gradients), which a framework makes when
-/// backward is through, are there while the last of a device's updates runs; runtime_buffers() says what else
-/// runtimes hold. An activation that is recomputed is freed when forward has read it, and counts again from
-/// the start of the second run. In a folded strategy only the devices that stand for others have a peak, but
-/// all have their communicators.
+/// backward is through, are there while the last of a device's updates runs, and so are, in its second half,
+/// the optimizer's intermediates (Runtime::optimizer_kernel); runtime_buffers() says what else runtimes hold.
+/// An activation that is recomputed is freed when forward has read it, and counts again from the start of the
+/// second run. In a folded strategy only the devices that stand for others have a peak, but all have their
+/// communicators.
 std::vector<DeviceMemory> peak_memory(const ExpandedStrategy& expanded, const Timeline& timeline);
 /// The peaks with all the plan's microbatches, from a timeline with few of them.
 std::vector<DeviceMemory> peak_memory(const ExpandedStrategy& expanded, const TaskTimes& few,

@@ -25,6 +25,11 @@ std::vector<AllocatorEvent> events_of(const std::vector<BufferLife>& lives) {
   for (std::size_t i = 0; i < lives.size(); ++i) {
     const BufferLife& b = lives[i];
     if (b.from >= b.until) continue;
+    if (b.bytes.value < 0) {
+      events.push_back({b.from, Free, i});
+      events.push_back({b.until, Allocate, i});
+      continue;
+    }
     const bool makes_room = room_of(b).value > 0;
     events.push_back({b.from, b.scratch_gives_up ? AllocateScratch : Allocate, i});
     events.push_back({makes_room ? b.from : b.until, makes_room ? MakeRoom : Free, i});
@@ -56,8 +61,28 @@ class AllocatorReplay {
       if ((b.category == MemoryCategory::OptimizerState) != state) continue;
       const Bytes each((b.bytes.value + b.count - 1) / b.count);
       for (std::int64_t i = 0; i < b.count; ++i) {
-        if (!allocator_.allocate(each)) return false;
+        const std::optional<CachingAllocator::BlockId> block = allocator_.allocate(each);
+        if (!block) return false;
+        if (b.category == MemoryCategory::Gradients) gradients_.push_back({*block, each, false});
       }
+    }
+    return true;
+  }
+
+  // Frees gradients, the first of those that are there, until so many bytes are freed; or makes them again.
+  bool set_released(Bytes bytes, bool released) {
+    for (Gradient& g : gradients_) {
+      if (bytes.value <= 0) break;
+      if (g.is_released == released) continue;
+      g.is_released = released;
+      bytes = bytes - g.bytes;
+      if (released) {
+        allocator_.free(g.block);
+        continue;
+      }
+      const std::optional<CachingAllocator::BlockId> block = allocator_.allocate(g.bytes);
+      if (!block) return false;
+      g.block = *block;
     }
     return true;
   }
@@ -65,6 +90,10 @@ class AllocatorReplay {
   bool iterate() {
     for (const AllocatorEvent& e : events_) {
       std::optional<CachingAllocator::BlockId>& block = blocks_[e.buffer];
+      if (const Bytes bytes = lives_[e.buffer].bytes; bytes.value < 0) {
+        if (!set_released(-1 * bytes, e.step == AllocatorStep::Free)) return false;
+        continue;
+      }
       if (e.step == AllocatorStep::Free || e.step == AllocatorStep::MakeRoom) {
         allocator_.free(*block);
         continue;
@@ -77,10 +106,17 @@ class AllocatorReplay {
     return true;
   }
 
+  struct Gradient {
+    CachingAllocator::BlockId block;
+    Bytes bytes;
+    bool is_released;
+  };
+
   const std::vector<BufferLife>& lives_;
   const std::vector<LiveBuffer>& permanent_;
   std::vector<AllocatorEvent> events_;
   std::vector<std::optional<CachingAllocator::BlockId>> blocks_;  ///< by buffer
+  std::vector<Gradient> gradients_;  ///< that are there all the time, but for what steps free
   CachingAllocator allocator_;
 };
 

@@ -158,6 +158,13 @@ std::vector<RuntimeBuffer> runtime_buffers(const ExpandedStrategy& expanded, con
   return buffers;
 }
 
+std::vector<Bytes> released_in_steps(const PlanContents& contents, const BoundStrategy& strategy) {
+  const bool kept = contents.options().state_sharding.kind == StateSharding::Kind::Weights;
+  if (kept || contents.gradient_bucket_elements() == 0 || contents.versions().several())
+    return std::vector<Bytes>(contents.costs().topology().num_devices());
+  return contents.gradient_buckets(strategy);
+}
+
 std::vector<Bytes> most_of_runtime_buffers(const ExpandedStrategy& expanded) {
   const PlanContents& contents = expanded.contents();
   std::vector<Bytes> most(contents.costs().topology().num_devices());

@@ -29,6 +29,11 @@ struct RuntimeBuffer {
 /// (reduce_scatter_coalesced() in deepspeed/runtime/comm/coalesced_collectives.py).
 std::vector<RuntimeBuffer> runtime_buffers(const ExpandedStrategy& expanded, const TaskTimes& times);
 
+/// By device, the buckets that it releases when backward is through, so that they are not there during the
+/// step: those of zero1 and zero2 (_release_ipg_buffers() in deepspeed/runtime/zero/stage_1_and_2.py), not
+/// the one of zero3, which is made once (stage3.py).
+std::vector<Bytes> released_in_steps(const PlanContents& contents, const BoundStrategy& strategy);
+
 /// At most so much of them is there on a device, in all microbatches of the expanded strategy.
 std::vector<Bytes> most_of_runtime_buffers(const ExpandedStrategy& expanded);
 

@@ -238,6 +238,7 @@ class FoldingFinder {
       note(updates.devices[i], kUpdateFact - static_cast<std::int64_t>(met_updates_.size()));
       note(updates.devices[i], updates.durations[i]);
       note(updates.devices[i], updates.widened[i]);
+      note(updates.devices[i], updates.intermediates[i]);
     }
   }
 

@@ -168,6 +168,7 @@ OwnedUpdates FoldedCopies::of(const OwnedUpdates& updates) const {
     f.devices.push_back(d);
     f.durations.push_back(updates.durations[i]);
     f.widened.push_back(updates.widened[i]);
+    f.intermediates.push_back(updates.intermediates[i]);
   }
   for (std::size_t i = 0; i < updates.holders.size(); ++i) {
     if (!stands(updates.holders[i])) continue;

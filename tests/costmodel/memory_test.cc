@@ -57,6 +57,32 @@ TEST(WidenedGradients, AreThoseThatMainWeightsOfFloat32Need) {
   EXPECT_EQ(of_runtime("deepspeed", Float32, true), Bytes(0));
 }
 
+// PyTorch's Adam: square roots of second moments, in their type; tensor by tensor these and what they are
+// divided to. Its Adafactor: what rows and columns say of each element.
+TEST(OptimizerIntermediates, AreAsLargeAsSecondMoments) {
+  using enum DataType;
+  using enum OptimizerKernel;
+  const auto held = [](const char* optimizer, OptimizerKernel kernel, DataType weight = BFloat16) {
+    return optimizer_intermediates(10, {weight, 5, 2, true}, parse_optimizer(optimizer), kernel);
+  };
+  EXPECT_EQ(held("adam", Foreach), Bytes(40));
+  EXPECT_EQ(held("adam", Single), Bytes(80));
+  EXPECT_EQ(held("adam", Fused), Bytes(0));
+  EXPECT_EQ(held("adam", Foreach, Float32), Bytes(40));
+  EXPECT_EQ(held("adam,moments=bfloat16,main=none", Foreach), Bytes(20));
+  EXPECT_EQ(held("adam,moments=float32+bfloat16", Single), Bytes(40));
+  EXPECT_EQ(held("adafactor", Single), Bytes(40));
+  for (const char* in_place : {"sgd", "momentum", "lion", "adam8bit", "muon"})
+    EXPECT_EQ(held(in_place, Foreach), Bytes(0)) << in_place;
+  const auto of_all = [](const char* optimizer, const char* runtime) {
+    return holds_intermediates_of_all(parse_optimizer(optimizer), parse_runtime(runtime));
+  };
+  EXPECT_TRUE(of_all("adam", "torch-eager"));
+  EXPECT_FALSE(of_all("adam", "torch-eager:optimizer-kernel=single"));
+  EXPECT_FALSE(of_all("adafactor", "torch-eager"));
+  EXPECT_TRUE(of_all("adam", "deepspeed:optimizer-kernel=single"));
+}
+
 TEST(UpdateTime, IsBoundByMemory) {
   Topology topology = switched({2});
   CostModel costs(topology);

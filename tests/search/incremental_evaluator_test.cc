@@ -22,7 +22,7 @@ TEST(IncrementalEvaluator, ScoresAsInFullWhateverTheRuntime) {
   for (const char* runtime :
        {"pipesim", "pipesim:updates=together", "pipesim:sharded-sums=whole,sharded-weights=broadcast",
         "pipesim:slice=5us", "pipesim:interference=0.5", "nanotron", "deepspeed:step-part=3000,buckets=5000",
-        "deepspeed:buckets=100"}) {
+        "deepspeed:buckets=100,optimizer-kernel=foreach", "torch-eager:optimizer-kernel=single"}) {
     const CostModel costs(topology, nullptr, parse_runtime(runtime));
     for (const char* sharding : {"none", "zero1"}) {
       SCOPED_TRACE(std::string(runtime) + ", " + sharding);

@@ -53,9 +53,20 @@ TEST(Runtime, OfDeepspeedIsThatOfPytorchButForWhatItHolds) {
   EXPECT_EQ(deepspeed.reuse_distance, 1'000'000'000);
   Runtime same = parse_runtime(
       "deepspeed:step-gradients=own,step-part=0,buckets=0,bucket-sums=in-place,own-gradients=freed,"
-      "reuse-distance=0");
+      "reuse-distance=0,optimizer-kernel=foreach");
   same.name = torch.name;
   EXPECT_EQ(same, torch);
+}
+
+TEST(Runtime, OfPlainPytorchStepsThroughLists) {
+  EXPECT_EQ(parse_runtime("torch-eager").optimizer_kernel, OptimizerKernel::Foreach);
+  for (const char* name : {"pipesim", "megatron", "torch-compile", "nanotron", "internevo", "deepspeed"})
+    EXPECT_EQ(parse_runtime(name).optimizer_kernel, OptimizerKernel::Fused) << name;
+  EXPECT_EQ(parse_runtime("deepspeed:optimizer-kernel=single").optimizer_kernel, OptimizerKernel::Single);
+  const Runtime fused = with_optimizer_kernel(parse_runtime("torch-eager:flash=1"), OptimizerKernel::Fused);
+  EXPECT_EQ(fused.name, "torch-eager:flash=1,optimizer-kernel=fused");
+  EXPECT_EQ(parse_runtime(fused.name), fused);
+  EXPECT_EQ(with_optimizer_kernel(Runtime(), OptimizerKernel::Fused), Runtime());
 }
 
 TEST(Runtime, TakesOverWhatAnotherHoldsForSteps) {
@@ -66,13 +77,16 @@ TEST(Runtime, TakesOverWhatAnotherHoldsForSteps) {
             "own-gradients=kept,reuse-distance=1000000000");
   EXPECT_EQ(parse_runtime(changed.name), changed);
   EXPECT_FALSE(changed.has_host());
-  EXPECT_EQ(with_step_memory_of(parse_runtime("torch-eager"), Runtime()), Runtime());
+  EXPECT_EQ(with_step_memory_of(parse_runtime("torch-eager"), Runtime()).name,
+            "pipesim:optimizer-kernel=foreach");
+  EXPECT_EQ(with_step_memory_of(parse_runtime("torch-compile"), Runtime()), Runtime());
   EXPECT_EQ(with_step_memory_of(Runtime(), parse_runtime("megatron:flash=2")).name,
             "megatron:flash=2,step-gradients=own");
 }
 
 TEST(Runtime, NamesWhatIsAllowed) {
   EXPECT_THAT(why_refused("megatron:step-gradients=yes"), HasSubstr("allowed: own, float32, flat"));
+  EXPECT_THAT(why_refused("megatron:optimizer-kernel=none"), HasSubstr("allowed: fused, foreach, single"));
   EXPECT_THAT(why_refused("megatron:buckets=-1"), AllOf(HasSubstr("buckets"), HasSubstr("from 0 to")));
   EXPECT_THAT(why_refused("megatron:bucket-sums=twice"), HasSubstr("allowed: in-place, copied"));
   EXPECT_THAT(why_refused("megatron:own-gradients=yes"), HasSubstr("allowed: freed, kept"));

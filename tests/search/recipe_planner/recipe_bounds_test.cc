@@ -290,7 +290,8 @@ TEST(RecipeBounds, AreNeverAboveTheSimulationWithInterference) {
   std::set<std::string> schedules;
   for (const char* runtime :
        {"pipesim:interference=0.5", "pipesim:interference=1", "torch-compile", "deepspeed",
-        "deepspeed:buckets=100000,reuse-distance=2000000",
+        "deepspeed:buckets=100000,reuse-distance=2000000,optimizer-kernel=foreach",
+        "torch-eager:optimizer-kernel=single",
         "pipesim:interference=0.7,updates=together,sharded-sums=whole,sharded-weights=broadcast"}) {
     const Shares shares = expect_below_simulation(100, parse_runtime(runtime), schedules);
     RecordProperty(runtime, std::to_string(shares.time));

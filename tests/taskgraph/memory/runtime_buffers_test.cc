@@ -46,7 +46,7 @@ TEST(Step, HoldsGradientsInFloat32) {
 }
 
 // Gradients of 16 bits are joined and copied for the step: whole ones to float32 and then joined, parts
-// joined and then to float32. With buckets of half the gradients: two are no more than all.
+// joined and then to float32. Two buckets are no more than all gradients, and are released before the step.
 TEST(Step, OfDeepspeedHoldsBucketsToo) {
   const std::int64_t all = Copies(kWide, "none").parameters(), part = all / kCopies;
   using enum DataType;
@@ -54,10 +54,15 @@ TEST(Step, OfDeepspeedHoldsBucketsToo) {
     return gradients_at_peak(sharding, type, ("deepspeed:bucket-sums=in-place" + changed).c_str());
   };
   EXPECT_EQ(held("none", BFloat16), Bytes((2 + 4 + 4) * all));
-  EXPECT_EQ(held("zero1", BFloat16), Bytes((2 + 2) * all + (2 + 4) * part));
-  EXPECT_EQ(held("zero2", BFloat16), Bytes(2 * all + (2 + 2 + 4) * part));
-  EXPECT_EQ(held("zero2", BFloat16, ",buckets=1000"), Bytes(2 * 2000 + (2 + 2 + 4) * part));
-  EXPECT_EQ(held("zero2", BFloat16, ",buckets=1000,overlap=never"), Bytes(2 * 1000 + (2 + 2 + 4) * part));
+  EXPECT_EQ(held("zero1", BFloat16), Bytes((2 + 2) * all));
+  EXPECT_EQ(held("zero1", BFloat16, ",buckets=1000"), Bytes(2 * all + (2 + 4) * part));
+  EXPECT_EQ(held("zero2", BFloat16), Bytes(2 * all + 2 * part));
+  EXPECT_EQ(held("zero2", BFloat16, ",buckets=1000"), Bytes((2 + 2 + 4) * part));
+  EXPECT_EQ(Copies(kWide, "zero2", 1, BFloat16, kCopies, "deepspeed:buckets=1000").memory().gradients,
+            Bytes(2 * 2000 + 2 * part));
+  EXPECT_EQ(
+      Copies(kWide, "zero2", 1, BFloat16, kCopies, "deepspeed:buckets=1000,overlap=never").memory().gradients,
+      Bytes(2 * 1000 + 2 * part));
   // Float32 gradients: whole ones are reduced where they stand, parts are not.
   EXPECT_EQ(held("zero1", Float32, ",own-gradients=freed"), Bytes(4 * all));
   EXPECT_EQ(held("zero2", Float32), Bytes(2 * all + 4 * part));
@@ -91,6 +96,59 @@ TEST(Step, OfDeepspeedCopiesBuckets) {
             Bytes((2 + 2) * all + 2 * part));
 }
 
+struct HeldInStep {
+  Bytes all, gradients, state;
+};
+
+HeldInStep held_at_peak(const char* sharding, DataType type, const std::string& runtime,
+                        const char* optimizer = "adam") {
+  const Copies c(kWide, sharding, 1, type, kCopies, runtime.c_str(), parse_optimizer(optimizer));
+  const DeviceMemory peak = c.peak();
+  EXPECT_LE(peak.peak, allocated_memory(c.expanded)[3]);
+  return {peak.peak, peak.at_peak[static_cast<std::size_t>(MemoryCategory::Gradients)],
+          peak.at_peak[static_cast<std::size_t>(MemoryCategory::OptimizerState)]};
+}
+
+// Of weights in 16 bits with main weights: 12 bytes of state for each that is updated, and 4 for its square
+// root; one by one twice that, of the largest.
+TEST(Step, OfPytorchHoldsWhatItsKernelsMake) {
+  const Copies model(kWide, "none");
+  const std::int64_t all = model.parameters(), part = all / kCopies;
+  std::int64_t largest = 0;
+  for (const Tensor& t : model.graph.tensors()) {
+    if (t.kind == TensorKind::Weight) largest = std::max(largest, t.elements());
+  }
+  EXPECT_EQ(largest, 256 * 256);
+  using enum DataType;
+  const std::string one_by_one = "torch-eager:optimizer-kernel=single";
+  EXPECT_EQ(held_at_peak("none", Float32, "torch-eager").all, Bytes((2 + 4 + 12 + 4) * all));
+  EXPECT_EQ(held_at_peak("none", Float32, "torch-eager").state, Bytes((12 + 4) * all));
+  EXPECT_EQ(held_at_peak("none", Float32, one_by_one).state, Bytes(12 * all + 2 * 4 * largest));
+  EXPECT_EQ(held_at_peak("none", Float32, "torch-compile").state, Bytes(12 * all));
+  EXPECT_EQ(held_at_peak("zero1", Float32, "torch-eager").state, Bytes((12 + 4) * part));
+  EXPECT_EQ(held_at_peak("none", BFloat16, "torch-eager", "adam,moments=bfloat16,main=none").all,
+            Bytes((2 + 2 + 4 + 2) * all));
+  EXPECT_EQ(held_at_peak("none", Float32, "torch-eager", "momentum").state, Bytes(8 * all));
+  EXPECT_EQ((held_at_peak("none", Float32, "torch-eager", "adafactor").state -
+             held_at_peak("none", Float32, "torch-compile", "adafactor").state),
+            Bytes(4 * largest));
+}
+
+// DeepSpeed frees what it joined before the optimizer runs on one float32 tensor of a device's part.
+TEST(Step, OfPytorchInDeepspeedRunsOnOneTensor) {
+  const std::int64_t part = Copies(kWide, "none").parameters() / kCopies;
+  using enum DataType;
+  const auto held = [](const char* kernel) {
+    return held_at_peak("zero2", BFloat16, std::string("deepspeed:buckets=1000,optimizer-kernel=") + kernel);
+  };
+  EXPECT_EQ(held("fused").gradients, Bytes((2 + 2 + 4) * part));
+  EXPECT_EQ(held("fused").state, Bytes(12 * part));
+  EXPECT_EQ(held("foreach").gradients, Bytes((2 + 4) * part));
+  EXPECT_EQ(held("foreach").state, Bytes((12 + 4) * part));
+  EXPECT_EQ(held("single").gradients, Bytes((2 + 4) * part));
+  EXPECT_EQ(held("single").state, Bytes((12 + 2 * 4) * part));
+}
+
 // There are many layers, so that what zero3 gathers for one of them is less.
 TEST(Step, OfDeepspeedTakesPartsOfDividedWeights) {
   std::string model = kWide;
@@ -103,6 +161,10 @@ TEST(Step, OfDeepspeedTakesPartsOfDividedWeights) {
   EXPECT_EQ(gradients("deepspeed:buckets=1000,reuse-distance=0"), Bytes(2 * 1000 + (2 + 2 + 4) * part));
   EXPECT_EQ(gradients("deepspeed:buckets=1000,reuse-distance=0,step-part=600000"),
             Bytes(2 * 1000 + 2 * part + (2 + 4) * 600'000));
+  const Copies c(model.c_str(), "zero3,prefetch=0", 1, DataType::BFloat16, kCopies,
+                 "deepspeed:buckets=1000,reuse-distance=0,step-part=600000,optimizer-kernel=foreach");
+  EXPECT_EQ(c.peak().at_peak[static_cast<std::size_t>(MemoryCategory::OptimizerState)],
+            Bytes(12 * part + 4 * 600'000));
 }
 
 }  // namespace

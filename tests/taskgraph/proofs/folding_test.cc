@@ -311,7 +311,9 @@ TEST(Folding, OfGradientsThatAreWidenedHoldsAsMuchAsTheWholePlan) {
   expect_copies_fold(",dtype=bfloat16", {"none", "zero1", "zero2", "zero3"}, DataType::BFloat16,
                      "deepspeed:step-part=3000,buckets=5000");
   expect_copies_fold(",dtype=bfloat16", {"zero1", "zero2", "zero3"}, DataType::Float32,
-                     "deepspeed:buckets=1000,reuse-distance=2000");
+                     "deepspeed:buckets=1000,reuse-distance=2000,optimizer-kernel=foreach");
+  for (const char* runtime : {"torch-eager", "torch-eager:optimizer-kernel=single"})
+    expect_copies_fold(",dtype=bfloat16", {"none", "zero1", "zero3"}, DataType::Float32, runtime);
 }
 
 TEST(Folding, OfAdaptersRunsAsTheWholePlan) {

@@ -104,7 +104,8 @@ TEST(SteadyState, OfProductsInFloat8IsWhatSimulatingAllGives) {
 TEST(SteadyState, HoldsGradientsForTheStepAsSimulatingAllGives) {
   const OperatorGraph graph = make_zoo_model(std::string(kReplicatedLlama) + ",dtype=bfloat16");
   const Topology topology = make_topology("dgx-a100:2");
-  const CostModel costs(topology, nullptr, parse_runtime("deepspeed:step-part=3000,buckets=5000"));
+  const CostModel costs(topology, nullptr,
+                        parse_runtime("deepspeed:step-part=3000,buckets=5000,optimizer-kernel=foreach"));
   int proven = 0;
   for (const char* sharding : {"none", "zero1", "zero2", "zero3", "zero1 in float32"}) {
     for (const char* schedule : {"1f1b", "interleaved", "zb-h1", "gpipe"}) {

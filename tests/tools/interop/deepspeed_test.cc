@@ -105,6 +105,8 @@ TEST(DeepSpeed, WritesAConfigurationAndALaunchLine) {
 TEST(DeepSpeed, WritesTypesOfTheState) {
   FrameworkPlan plan =
       framework_plan("llama3-8b", parse_recipe("dp8,mbs1,zero2"), make_topology("dgx-h100:1"));
+  plan.optimizer_kernel = OptimizerKernel::Foreach;
+  EXPECT_EQ(config_in(plan)["optimizer"]["params"]["torch_adam"], true);
   plan.optimizer = parse_optimizer("adam,moments=bfloat16,main=bfloat16");
   const nlohmann::json config = config_in(plan);
   EXPECT_EQ(config["bf16"], nlohmann::json::parse(R"({"enabled": true, "bf16_master_weights_and_grads": true,

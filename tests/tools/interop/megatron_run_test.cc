@@ -275,6 +275,11 @@ TEST(Megatron, TakesFromDeepSpeedsConfigurationWhatArgumentsDoNotSay) {
   EXPECT_EQ(run_with(narrow, "").optimizer.str(), "lion,moments=bfloat16,main=bfloat16");
   EXPECT_EQ(run_with(narrow, "--optimizer adam").optimizer.str(), "adam,moments=bfloat16,main=bfloat16");
   EXPECT_TRUE(run_with(narrow, "").left_out.empty());
+  const std::string torch =
+      R"({"train_micro_batch_size_per_gpu": 1, "optimizer": {"type": "AdamW", "params": {"torch_adam": true}}})";
+  EXPECT_EQ(run_with(torch, "").optimizer_kernel, OptimizerKernel::Foreach);
+  EXPECT_EQ(run_with(torch, "--optimizer adam").optimizer_kernel, std::nullopt);
+  EXPECT_EQ(run_with(narrow, "").optimizer_kernel, std::nullopt);
   EXPECT_EQ(run_with(json, "--micro-batch-size 1 --global-batch-size 8 --zero-stage 1 --optimizer adam")
                 .left_out[1],
             "--deepspeed-config: train_micro_batch_size_per_gpu is 2, and 1 is taken of the arguments");

@@ -194,8 +194,8 @@ TEST(TorchtitanRun, TellsWhatIsTakenOtherwise) {
           "parallelism.pipeline_parallel_schedule: InterleavedZeroBubble is taken as Interleaved1F1B: "
           "backward is one step",
           "parallelism.pipeline_parallel_schedule: stages of 8, 9, 8, 7 layers are taken as 8, 8, 8, 8",
-          "optimizer.implementation: the update is fused",
           "compile.enable: kernels are fused as the compiler does it"));
+  EXPECT_EQ(run.optimizer_kernel, OptimizerKernel::Foreach);
   EXPECT_EQ(run.recipe.recompute.str(), "every:2");
   EXPECT_THAT(run.model, HasSubstr("products=float8"));
   EXPECT_EQ(run.recipe.schedule_name(), "interleaved");
@@ -217,6 +217,19 @@ TEST(TorchtitanRun, ReadsTypesOfTheState) {
   EXPECT_EQ(whole.optimizer.str(), "adam,moments=bfloat16,main=none");
   EXPECT_EQ(whole.recipe.state_sharding.str(), "zero3");
   EXPECT_THAT(whole.left_out, testing::IsEmpty());
+  EXPECT_EQ(run_with("", "").optimizer_kernel, std::nullopt);
+  EXPECT_EQ(run_with("", "implementation = \"for-loop\"\n").optimizer_kernel, OptimizerKernel::Single);
+}
+
+TEST(TorchtitanRun, ReadsBackHowTheOptimizerRuns) {
+  FrameworkPlan plan =
+      framework_plan("llama3-8b", parse_recipe("dp8,mbs1,fsdp,recompute=full"), make_topology("dgx-h100:1"));
+  for (const OptimizerKernel kernel : {OptimizerKernel::Foreach, OptimizerKernel::Single}) {
+    plan.optimizer_kernel = kernel;
+    const RunFolder folder("torchtitan_optimizer");
+    for (const ExportedFile& file : torchtitan_files(plan)) folder.write(file.name, file.content);
+    EXPECT_EQ(run_of(folder.file("launch.sh"), 8).optimizer_kernel, kernel);
+  }
 }
 
 TEST(TorchtitanRun, RefusesWithTheKeyAndItsLine) {

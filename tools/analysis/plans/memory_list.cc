@@ -37,10 +37,13 @@ std::optional<MemoryList> memory_list(const SimulatedPart& part, const std::vect
   list.peak = of_device.peak;
   const TaskTimes times{part.timeline(), part.expanded().microbatches(),
                         part.expanded().tasks_of_one_microbatch(), part.expanded().block()};
+  const std::string_view kernel = name_of(part.expanded().contents().costs().runtime().optimizer_kernel);
   std::map<std::pair<std::string, MemoryCategory>, std::pair<MemoryList::Line, std::set<OperatorId>>> lines;
   for (const LiveBuffer& live : live_buffers(part.expanded(), times, list.device, of_device.when)) {
-    const std::string name =
-        live.op.valid() ? name_in_layers(part.graph().op(live.op)) : "buckets and float32 copies";
+    const std::string name = live.op.valid() ? name_in_layers(part.graph().op(live.op))
+                             : live.category == MemoryCategory::OptimizerState
+                                 ? fmt::format("intermediates of the step (optimizer-kernel={})", kernel)
+                                 : "buckets and float32 copies";
     auto& [line, operators] = lines[{name, live.category}];
     line = {name, live.category, line.buffers + live.count, line.bytes + live.bytes};
     operators.insert(live.op);

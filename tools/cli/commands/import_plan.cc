@@ -93,7 +93,8 @@ ImportedRun imported_run_of(const Arguments& a) {
 }
 
 Runtime runtime_of_run(const ImportedRun& run, const Recipe& recipe) {
-  return with_policies(runtime_for_recipes(run.topology, run.framework.runtime), recipe);
+  const Runtime runtime = with_policies(runtime_for_recipes(run.topology, run.framework.runtime), recipe);
+  return with_optimizer_kernel(runtime, run.run.optimizer_kernel.value_or(runtime.optimizer_kernel));
 }
 
 // A recipe with its model and plan, not simulated yet.

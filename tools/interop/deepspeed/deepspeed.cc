@@ -225,7 +225,10 @@ DeepspeedJson optimizer_of(const FrameworkPlan& plan) {
     return {{"type", "SGD"},
             {"params", {{"lr", 1e-4}, {"momentum", kind == Optimizer::Momentum ? 0.9 : 0.0}}}};
   const char* const type = kind == Optimizer::Lion ? "Lion" : kind == Optimizer::Muon ? "Muon" : "Adam";
-  return {{"type", type}, {"params", {{"lr", 1e-4}}}};
+  DeepspeedJson json{{"type", type}, {"params", {{"lr", 1e-4}}}};
+  if (kind == Optimizer::Adam && plan.optimizer_kernel != OptimizerKernel::Fused)
+    json["params"]["torch_adam"] = true;
+  return json;
 }
 
 DeepspeedJson deepspeed_config(const FrameworkPlan& plan) {

@@ -25,7 +25,8 @@ constexpr KnownSettings kDeepspeedKeys[] = {
      "zero_optimization.mics_shard_size communication_data_type bf16.enabled bfloat16.enabled fp16.enabled "
      "data_types.grad_accum_dtype fp16.fp16_master_weights_and_grads bf16.bf16_master_weights_and_grads "
      "bf16.bf16_optimizer_states "
-     "optimizer.type optimizer.params.momentum tensor_parallel.autotp_size sequence_parallel_size "
+     "optimizer.type optimizer.params.momentum optimizer.params.torch_adam tensor_parallel.autotp_size "
+     "sequence_parallel_size "
      "pipeline.stages pipeline.activation_checkpoint_interval expert_parallel.enabled "
      "expert_parallel.autoep_size"},
     {Effect::None,
@@ -169,6 +170,7 @@ void read_optimizer(const Settings& settings, DeepspeedConfig& config) {
     config.optimizer = has("muon") ? Optimizer::Muon : Optimizer::Lion;
   } else {
     config.optimizer = Optimizer::Adam;
+    config.torch_adam = settings.is_on("optimizer.params.torch_adam");
     if (name != "adam" && name != "adamw" && name != "fusedadam") tell("is taken as Adam");
   }
 }

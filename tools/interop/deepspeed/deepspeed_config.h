@@ -18,6 +18,7 @@ struct DeepspeedConfig {
   std::optional<std::int64_t> tensor, sequence, pipeline, expert;  ///< degrees
   std::optional<DataType> type, gradient_type;
   std::optional<Optimizer> optimizer;          ///< its kind
+  bool torch_adam = false;                     ///< PyTorch's own, and not DeepSpeed's FusedAdam
   std::optional<Optimizer::Main> narrow_main;  ///< of 16-bit weights, where it is not float32
   std::optional<DataType> narrow_moments;      ///< where they are not in float32
   std::int64_t checkpoint_interval = 0;        ///< layers of a pipeline that run again together; 0: none

@@ -29,6 +29,7 @@ struct FrameworkPlan {
   std::int64_t samples = 0;          ///< of an iteration
   Optimizer optimizer = Optimizer::Adam;
   DataType gradient_type = DataType::Float32;
+  OptimizerKernel optimizer_kernel = OptimizerKernel::Fused;
   Hosts hosts;
   FrameworkVersion version = {};  ///< that the export is for; without a name, the framework's newest
   std::string base = {};          ///< torchtitan: MODULE:FUNCTION, a configuration of the model; "": its own

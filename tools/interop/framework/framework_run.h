@@ -20,6 +20,7 @@ struct FrameworkRun {
   double score_dropout = 0;    ///< rate at which attention drops scores, which matters where it writes them
   Optimizer optimizer = Optimizer::Adam;
   DataType gradient_type = DataType::Float32;
+  std::optional<OptimizerKernel> optimizer_kernel;  ///< nothing: as the framework's runtime has it
   std::vector<std::string> left_out;     ///< "--tp-comm-overlap: products and …": what is taken otherwise
   std::optional<std::int64_t> launched;  ///< devices that its script starts; nothing: no file says that
 };

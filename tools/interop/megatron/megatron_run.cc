@@ -462,6 +462,7 @@ class RunReader {
   void read_optimizer() {
     run_.optimizer = read_megatron_optimizer(file_, sizes_, run_.left_out);
     if (!given("--optimizer") && deepspeed_.optimizer) run_.optimizer.kind = deepspeed_.optimizer->kind;
+    if (!given("--optimizer") && deepspeed_.torch_adam) run_.optimizer_kernel = OptimizerKernel::Foreach;
     if (sizes_.type != DataType::Float32 && deepspeed_.narrow_main)
       run_.optimizer.main = *deepspeed_.narrow_main;
     if (deepspeed_.narrow_moments) run_.optimizer.first = run_.optimizer.second = *deepspeed_.narrow_moments;

@@ -107,6 +107,9 @@ std::vector<TorchtitanField> torchtitan_fields(const FrameworkPlan& plan) {
   write_torchtitan_batch(plan, w);
   if (plan.optimizer == Optimizer(Optimizer::Adam, DataType::BFloat16))
     w.word("optimizer.implementation", kNarrowMoments);
+  else if (plan.optimizer_kernel != OptimizerKernel::Fused)
+    w.word("optimizer.implementation",
+           plan.optimizer_kernel == OptimizerKernel::Foreach ? "foreach" : "for-loop");
   const Recompute& recompute = plan.recipe.recompute;
   const bool full = recompute.kind == Recompute::Kind::Full;
   if (takes_toml(plan)) {

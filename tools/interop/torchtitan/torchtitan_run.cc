@@ -463,6 +463,10 @@ class TorchtitanReader {
     const Setting* const how = settings_.find("optimizer.implementation");
     if (how != nullptr && how->text == kNarrowMoments) {
       run_.optimizer.first = run_.optimizer.second = DataType::BFloat16;
+    } else if (how != nullptr && how->text == "foreach") {
+      run_.optimizer_kernel = OptimizerKernel::Foreach;
+    } else if (how != nullptr && how->text == "for-loop") {
+      run_.optimizer_kernel = OptimizerKernel::Single;
     } else if (how != nullptr && how->text != "fused" && how->text != "false") {
       leave_out("optimizer.implementation", "the update is fused");
     }
