@@ -326,7 +326,7 @@ HuggingFaceModel read_deepseek_v3(const JsonValue& config) {
   c.copy("head_width", "qk_nope_head_dim");
   c.copy("rotary_width", "qk_rope_head_dim");
   c.copy("value_width", "v_head_dim");
-  c.copy("query_latent", "q_lora_rank");
+  c.set("query_latent", c.value("q_lora_rank") ? c.size("q_lora_rank") : 0);
   c.copy("key_latent", "kv_lora_rank");
   c.set("dense_layers", c.size_or("first_k_dense_replace", 0));
   c.copy("ffn", "intermediate_size");
@@ -362,7 +362,8 @@ constexpr std::array kArchitectures{Architecture{"llama", read_llama},
                                     Architecture{"qwen3", read_qwen3},
                                     Architecture{"qwen3_moe", read_qwen3_experts},
                                     Architecture{"gpt2", read_gpt2},
-                                    Architecture{"deepseek_v3", read_deepseek_v3}};
+                                    Architecture{"deepseek_v3", read_deepseek_v3},
+                                    Architecture{"kimi_k2", read_deepseek_v3}};
 
 // Says what the zoo's networks lack for architectures that people ask for.
 struct Missing {

@@ -9,8 +9,8 @@ namespace pipesim {
 namespace {
 
 /// Multi-head latent attention (DeepSeek-AI, 2024, section 2.1.1): queries, and keys and values together, go
-/// through a narrow latent each. A rotated part is joined to the queries and keys of all heads; that of the
-/// keys is the same for all heads.
+/// through a narrow latent each, but for queries of width 0, which are products of x. A rotated part is
+/// joined to the queries and keys of all heads; that of the keys is the same for all heads.
 class LatentAttention {
  public:
   LatentAttention(TransformerNetwork& net, const ZooValues& values)
@@ -28,7 +28,9 @@ class LatentAttention {
       return net_.product(part, name, in, {{"out", std::move(out)}, {"bias", 0}});
     };
     const TensorId queries =
-        net_.norm("rms_norm", "query_norm", linear(Part::OtherAttention, "query_latent", x, {query_latent_}));
+        query_latent_ == 0 ? x
+                           : net_.norm("rms_norm", "query_norm",
+                                       linear(Part::OtherAttention, "query_latent", x, {query_latent_}));
     const TensorId keys =
         net_.norm("rms_norm", "key_norm", linear(Part::OtherAttention, "key_latent", x, {key_latent_}));
     const TensorId turned =
@@ -152,7 +154,8 @@ ZooOptions deepseek_options() {
   options.push_back(ZooOption::integer("rotary_width", 64, 2, 1 << 12,
                                        "width of the rotated part of queries and keys beside it; even"));
   options.push_back(width("value_width", 128, "width of a head's values"));
-  options.push_back(width("query_latent", 1536, "width of the latent that queries are made of"));
+  options.push_back(ZooOption::integer("query_latent", 1536, 0, 1 << 17,
+                                       "width of the latent that queries are made of; 0: of the input"));
   options.push_back(width("key_latent", 512, "width of the latent that keys and values are made of"));
   options.push_back(attention_option());
   options.push_back(zigzag_option());

@@ -330,7 +330,7 @@ INSTANTIATE_TEST_SUITE_P(
                    "dtype=float32",
                    1},
         EqualModel{"deepseek-v3:batch=4,layers=2,dense_layers=1,hidden=16,heads=2,head_width=8,"
-                   "rotary_width=4,value_width=8,query_latent=8,key_latent=8,ffn=24,experts=4,top_k=2,"
+                   "rotary_width=4,value_width=8,query_latent=0,key_latent=8,ffn=24,experts=4,top_k=2,"
                    "expert_ffn=8,vocab=48,sequence=8,dtype=float32",
                    1}),
     [](const auto& instance) {

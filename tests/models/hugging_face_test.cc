@@ -88,6 +88,32 @@ TEST(HuggingFace, HasAsManyParametersAsWerePublished) {
             124'439'808);
 }
 
+// Moonlight 16B, whose queries have no latent, and Kimi K2 (1.03 T), as their config.json files have them.
+TEST(HuggingFace, ReadsRelativesOfDeepseek) {
+  const HuggingFaceModel moonlight =
+      read(R"({"model_type": "deepseek_v3", "hidden_size": 2048, "intermediate_size": 11264,
+      "moe_intermediate_size": 1408, "num_hidden_layers": 27, "num_attention_heads": 16, "n_shared_experts": 2,
+      "n_routed_experts": 64, "num_experts_per_tok": 6, "n_group": 1, "topk_group": 1, "first_k_dense_replace": 1,
+      "kv_lora_rank": 512, "q_lora_rank": null, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64,
+      "v_head_dim": 128, "vocab_size": 163840, "max_position_embeddings": 8192, "rms_norm_eps": 1e-05,
+      "rope_theta": 50000.0, "routed_scaling_factor": 2.446, "torch_dtype": "bfloat16"})");
+  EXPECT_THAT(moonlight.text, testing::HasSubstr("query_latent=0"));
+  // 26 layers with experts, one without, embedding and projection; without the routers' biases.
+  const std::int64_t h = 2048,
+                     attention = 16 * 192 * h + (512 + 64) * h + 512 + 512 * 16 * 256 + 16 * 128 * h,
+                     experts = 66 * 3 * 1408 * h + 64 * h, norms = 2 * h;
+  EXPECT_EQ(parameters(moonlight),
+            27 * (attention + norms) + 26 * experts + 3 * 11264 * h + 2 * 163840 * h + h);
+  EXPECT_NEAR(static_cast<double>(parameters(moonlight)), 16.0e9, 0.05e9);
+  const HuggingFaceModel kimi =
+      read(R"({"model_type": "kimi_k2", "hidden_size": 7168, "intermediate_size": 18432,
+      "moe_intermediate_size": 2048, "num_hidden_layers": 61, "num_attention_heads": 64, "n_shared_experts": 1,
+      "n_routed_experts": 384, "num_experts_per_tok": 8, "n_group": 1, "topk_group": 1, "first_k_dense_replace": 1,
+      "kv_lora_rank": 512, "q_lora_rank": 1536, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64,
+      "v_head_dim": 128, "vocab_size": 163840, "max_position_embeddings": 131072, "torch_dtype": "bfloat16"})");
+  EXPECT_NEAR(static_cast<double>(parameters(kimi)), 1.03e12, 0.005e12);
+}
+
 TEST(HuggingFace, ReadsDeepseekAsTheZooHasIt) {
   const HuggingFaceModel model = read(kDeepseekV3);
   EXPECT_EQ(make_zoo_model(model.text).name(),
@@ -157,12 +183,12 @@ TEST(HuggingFace, SaysWhatItCannotRead) {
   EXPECT_EQ(message(R"({"model_type": "lama"})"),
             "config.json: /model_type: unknown architecture \"lama\" (did you mean \"llama\"?); allowed: "
             "llama, mistral, "
-            "mixtral, qwen2, qwen2_moe, qwen3, qwen3_moe, gpt2, deepseek_v3");
+            "mixtral, qwen2, qwen2_moe, qwen3, qwen3_moe, gpt2, deepseek_v3, kimi_k2");
   EXPECT_EQ(message(R"({"model_type": "falcon"})"),
             "config.json: /model_type: architecture \"falcon\" can't be read: missing are attention and "
             "feed-forward "
             "part side by side; allowed: llama, mistral, mixtral, qwen2, qwen2_moe, qwen3, qwen3_moe, gpt2, "
-            "deepseek_v3");
+            "deepseek_v3, kimi_k2");
   EXPECT_EQ(message(R"({"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2})"),
             "config.json: /: \"num_attention_heads\" is missing");
   EXPECT_EQ(message(R"({"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2,

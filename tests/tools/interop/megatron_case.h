@@ -35,6 +35,11 @@ inline std::string arguments_text(const std::string& model, const std::string& r
   return content_named(megatron_files(plan), "megatron.args");
 }
 
+// Sizes of a small model.
+inline const std::string kUsualArguments =
+    "--num-layers 8 --hidden-size 64 --num-attention-heads 4 --seq-length 64 --micro-batch-size 1 "
+    "--vocab-size 512 --overlap-grad-reduce ";
+
 // What stands between two arguments, the first with it.
 inline std::string between(const std::string& text, const std::string& first, const std::string& next) {
   const std::size_t from = text.find(first + " "), to = text.find("\n" + next);

@@ -146,7 +146,7 @@ void write_attention(const DecoderSizes& s, MegatronWriter& w) {
   if (s.writes_scores) w.add("--attention-backend", "unfused");
   if (s.latent) {
     w.flag("--multi-latent-attention");
-    w.add("--q-lora-rank", s.latent->query_rank);
+    if (s.latent->query_rank > 0) w.add("--q-lora-rank", s.latent->query_rank);
     w.add("--kv-lora-rank", s.latent->key_rank);
     w.add("--qk-head-dim", s.head_width);
     w.add("--qk-pos-emb-head-dim", s.latent->rotary_width);

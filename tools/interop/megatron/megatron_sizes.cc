@@ -350,11 +350,11 @@ class SizesReader {
   }
 
   void read_latent() {
-    constexpr std::int64_t kRank = 32, kWidth = 128, kRotary = 64;  // the arguments' defaults
-    if (!given("--q-lora-rank")) file_.fail("--q-lora-rank", "is missing, and the zoo's model has one");
-    sizes_.latent = LatentAttention{
-        file_.required("--q-lora-rank"), file_.count("--kv-lora-rank").value_or(kRank),
-        file_.count("--qk-pos-emb-head-dim").value_or(kRotary), file_.count("--v-head-dim").value_or(kWidth)};
+    constexpr std::int64_t kRank = 32, kWidth = 128, kRotary = 64;             // the arguments' defaults
+    const std::int64_t query_rank = file_.count("--q-lora-rank").value_or(0);  // by default there is none
+    sizes_.latent = LatentAttention{query_rank, file_.count("--kv-lora-rank").value_or(kRank),
+                                    file_.count("--qk-pos-emb-head-dim").value_or(kRotary),
+                                    file_.count("--v-head-dim").value_or(kWidth)};
     sizes_.head_width = file_.count("--qk-head-dim").value_or(kWidth);
     sizes_.kv_heads = sizes_.heads;
     if (!sizes_.head_norm) leave_out("--qk-layernorm", "missing; latents have norms");

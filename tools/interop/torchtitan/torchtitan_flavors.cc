@@ -8,7 +8,7 @@
 namespace pipesim {
 namespace {
 
-constexpr std::string_view kNoQueryLatent = "attention whose queries have no latent can't be expressed";
+constexpr std::string_view kSoftmax = "scores of experts are sigmoids";
 constexpr std::string_view kEverySecond = "experts in every second layer can't be expressed";
 constexpr std::string_view kNoPositions = "layers without positions are taken with them";
 constexpr std::string_view kGated =
@@ -30,13 +30,19 @@ constexpr std::array kFlavors = std::to_array<TorchtitanFlavor>({
      "shared_ffn=8192,balance_loss=0,rotary_base=500000",
      kGated},
     {"llama4", "17bx128e", "", kEverySecond},
-    {"deepseek_v3", "debugmodel", "", kNoQueryLatent},
-    {"deepseek_v3", "16B", "", kNoQueryLatent},
+    {"deepseek_v3", "debugmodel",
+     "deepseek-v3:layers=6,hidden=256,heads=16,query_latent=0,ffn=1024,expert_ffn=256,experts=8,shared_"
+     "experts=2,top_k=3,dense_layers=1,router_groups=1,router_top_groups=1,router_scale=1,vocab=2048",
+     kSoftmax},
+    {"deepseek_v3", "16B",
+     "deepseek-v3:layers=27,hidden=2048,heads=16,query_latent=0,ffn=10944,expert_ffn=1408,experts=64,shared_"
+     "experts=2,top_k=6,dense_layers=1,router_groups=1,router_top_groups=1,router_scale=1,vocab=102400",
+     kSoftmax},
     {"deepseek_v3", "236B",
      "deepseek-v3:layers=60,hidden=5120,heads=128,ffn=12288,expert_ffn=1536,experts=160,shared_experts=2,top_"
      "k=6,"
      "dense_layers=1,router_groups=8,router_top_groups=3,router_scale=16,vocab=102400",
-     "scores of experts are sigmoids"},
+     kSoftmax},
     {"deepseek_v3", "671B", "deepseek-v3", "", "deepseek_v3_671b"},
     {"qwen3", "debugmodel",
      "qwen3-8b:layers=8,hidden=256,heads=16,kv_heads=8,head_width=128,ffn=3072,vocab=2048,projection=tied",
@@ -74,7 +80,7 @@ constexpr std::array kFlavors = std::to_array<TorchtitanFlavor>({
     {"muse_glimmer", "", "", "its layers can't be expressed"},
     {"transformers_modeling_backend", "", "",
      "the model is one of Hugging Face, whose sizes are not in the file"},
-    {"deepseek_v2", "", "", kNoQueryLatent},
+    {"deepseek_v2", "", "", "routing within groups of experts by softmax can't be expressed"},
 });
 
 }  // namespace
