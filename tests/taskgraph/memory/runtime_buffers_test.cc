@@ -109,8 +109,8 @@ HeldInStep held_at_peak(const char* sharding, DataType type, const std::string& 
           peak.at_peak[static_cast<std::size_t>(MemoryCategory::OptimizerState)]};
 }
 
-// Of weights in 16 bits with main weights: 12 bytes of state for each that is updated, and 4 for its square
-// root; one by one twice that, of the largest.
+// Weights in 16 bits with main weights have 12 bytes of state for each that is updated, and 4 for its square
+// root; one by one twice that, for the largest.
 TEST(Step, OfPytorchHoldsWhatItsKernelsMake) {
   const Copies model(kWide, "none");
   const std::int64_t all = model.parameters(), part = all / kCopies;
