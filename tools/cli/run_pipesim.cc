@@ -14,6 +14,7 @@
 #include "sim/base/suggest.h"
 #include "tools/base/version.h"
 #include "tools/cli/base/command.h"
+#include "tools/cli/base/escaped_stream.h"
 #include "tools/cli/base/output_files.h"
 #include "tools/cli/manual/help.h"
 
@@ -85,24 +86,25 @@ int run_command(const Command& command, const std::vector<std::string>& words, S
 
 int run_pipesim(const std::vector<std::string>& args, std::istream& in, std::ostream& out,
                 std::ostream& err) {
-  Streams streams{in, out, err};
+  EscapedStream shown(out), told(err);
+  Streams streams{in, shown, told};
   try {
     return dispatch(args, streams);
   } catch (const InputError& error) {
-    return report(err, error, kInputError);
+    return report(told, error, kInputError);
   } catch (const UsageError& error) {
-    return report(err, error, kUsageError);
+    return report(told, error, kUsageError);
   } catch (const DeviceError& error) {
-    return report(err, error, kDeviceError);
+    return report(told, error, kDeviceError);
   } catch (const OutOfMemory& error) {
-    return report(err, error, kInputError);
+    return report(told, error, kInputError);
   } catch (const std::bad_alloc&) {  // not even the message of another one could be made
-    err << "pipesim: out of memory\n";
+    told << "pipesim: out of memory\n";
     return kInputError;
   } catch (const InternalError& error) {
-    return report(err, error, kInternalError);
+    return report(told, error, kInternalError);
   } catch (const std::exception& error) {
-    return report(err, InternalError(error.what()), kInternalError);
+    return report(told, InternalError(error.what()), kInternalError);
   }
 }
 

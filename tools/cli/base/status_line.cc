@@ -4,8 +4,16 @@
 
 #include <iostream>
 
+#include "tools/cli/base/escaped_stream.h"
+
 namespace pipesim {
 namespace {
+
+// Where codes of terminals go, of which names that are shown have none.
+std::ostream& unescaped(std::ostream& err) {
+  const auto* const escaped = dynamic_cast<const EscapedStream*>(&err);
+  return escaped != nullptr ? escaped->unescaped() : err;
+}
 
 constexpr std::chrono::milliseconds kBetweenTexts{250}, kBetweenLines{4000}, kForCaller{100};
 
@@ -13,7 +21,8 @@ constexpr std::chrono::milliseconds kBetweenTexts{250}, kBetweenLines{4000}, kFo
 
 StatusLine::StatusLine(std::ostream& err)
     : err_(err),
-      shown_(&err == &std::cerr),
+      terminal_codes_(unescaped(err)),
+      shown_(&terminal_codes_ == &std::cerr),
       terminal_(shown_ && ::isatty(STDERR_FILENO) == 1),
       between_(terminal_ ? kBetweenTexts : kBetweenLines),
       next_(std::chrono::steady_clock::now() + between_) {}
@@ -34,7 +43,8 @@ bool StatusLine::due() const { return shown_ && std::chrono::steady_clock::now()
 void StatusLine::show(const Progress& progress) {
   if (!shown_) return;
   if (terminal_) {
-    err_ << "\r\033[K" << progress.text << std::flush;
+    terminal_codes_ << "\r\033[K";
+    err_ << progress.text << std::flush;
     empty_ = false;
   } else {
     if (!due()) return;
@@ -48,7 +58,7 @@ void StatusLine::show(const Progress& progress) {
 }
 
 void StatusLine::clear() {
-  if (!empty_) err_ << "\r\033[K" << std::flush;
+  if (!empty_) terminal_codes_ << "\r\033[K" << std::flush;
   empty_ = true;
 }
 

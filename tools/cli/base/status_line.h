@@ -25,7 +25,7 @@ class StatusLine final : public ShownProgress {
   void clear() override;
 
  private:
-  std::ostream& err_;
+  std::ostream &err_, &terminal_codes_;
   Caller* caller_ = nullptr;
   bool shown_, terminal_;
   bool empty_ = true;
