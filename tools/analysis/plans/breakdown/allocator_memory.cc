@@ -5,9 +5,11 @@
 namespace pipesim {
 namespace {
 
-Bytes left_for_allocator(const MemoryOverhead& overhead, std::int32_t communicators) {
+// Of a plan that does not fit it is of interest how much it would take.
+Bytes left_for_allocator(const MemoryOverhead& overhead, const DeviceMemory& of) {
   if (overhead.is_none()) return CachingAllocator::kUnlimited;
-  return overhead.installed - overhead.context - communicators * overhead.communicator;
+  const Bytes left = overhead.installed - overhead.context - of.communicators * overhead.communicator;
+  return of.peak > left ? CachingAllocator::kUnlimited : left;
 }
 
 }  // namespace
@@ -18,7 +20,7 @@ std::vector<ReservedMemory> allocator_memory(const SimulatedPart& part,
   std::vector<AllocatorDevice> replayed;
   for (const DeviceId d : devices) {
     const MemoryOverhead& overhead = part.topology().kind(d).memory_overhead;
-    replayed.push_back({part.stands_for(d), left_for_allocator(overhead, peaks[d.index()].communicators)});
+    replayed.push_back({part.stands_for(d), left_for_allocator(overhead, peaks[d.index()])});
   }
   const TaskTimes times{part.timeline(), part.expanded().microbatches(),
                         part.expanded().tasks_of_one_microbatch(), part.expanded().block()};

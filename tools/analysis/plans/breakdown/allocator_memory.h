@@ -10,8 +10,9 @@
 namespace pipesim {
 
 /// What PyTorch's allocator reserves on some devices of a simulated plan (reserved_memory()), where there is
-/// as much memory for it as contexts and communicators leave (MemoryOverhead). `peaks`: by device. Where few
-/// microbatches were simulated and peaks are higher with all of them, figures grow with the peaks.
+/// as much memory for it as contexts and communicators leave (MemoryOverhead), or without a limit where that
+/// is less than the peak. `peaks`: by device. Where few microbatches were simulated and peaks are higher with
+/// all of them, figures grow with the peaks.
 std::vector<ReservedMemory> allocator_memory(const SimulatedPart& part,
                                              const std::vector<DeviceMemory>& peaks,
                                              std::span<const DeviceId> devices);
