@@ -75,8 +75,8 @@ struct LiveBuffer {
 struct BufferLife {
   Nanoseconds from = 0, until = 0;
   Bytes bytes;
-  /// Of scratch tensors, which are there before the results of their pass: how many more bytes it has at its
-  /// begin, which results take over (Scratch::given_up).
+  /// Scratch tensors alone have this, which are there before the results of their pass: how many more bytes
+  /// one has at its begin, which results take over (Scratch::given_up).
   std::optional<Bytes> scratch_gives_up;
   MemoryCategory category = MemoryCategory::Activations;
 };

@@ -285,7 +285,7 @@ TEST(GraphBuilder, RefusesAttributesOutsideTheSchema) {
   EXPECT_EQ(refused_operator("linear", {{64, 10}}, {{"ot", 5}}),
             "operator \"op\" (linear): unknown attribute \"ot\" (did you mean \"out\"?), allowed: out, "
             "contract, bias, "
-            "activation, transpose_weight, router, router_groups, uneven, narrow, stored, "
+            "activation, transpose_weight, router, router_groups, uneven, narrow, keep_input, stored, "
             "products, cast_input, keep_uncast");
   EXPECT_EQ(refused_operator("linear", {{64, 10}}),
             "operator \"op\" (linear): attribute \"out\" is missing (output dims, e.g. [4096] or [heads, "

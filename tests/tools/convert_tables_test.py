@@ -207,7 +207,7 @@ class Runs(Converted):
         rows = self.rows("torchtitan", text)
         self.assertEqual((rows[0]["recipe"], rows[0]["devices"]), ("tp8,cp1,pp1,dp8,mbs12,sp,fsdp,recompute=op", "grand-teton:8"))
         self.assertEqual((rows[1]["compared_with"], rows[1]["runtime"]),
-                         (rows[0]["name"], "torch-compile:tensor-overlap=always"))
+                         (rows[0]["name"], "torch-compile:tensor-overlap=always,segments=expandable"))
         self.assertEqual([row["reason"] for row in rows if row["reason"]],
                          ["a repetition of a row before", "float8 with a scale for each row",
                           "sequences longer than those of pipesim's models", "devices that are not told"])

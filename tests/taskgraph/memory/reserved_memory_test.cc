@@ -64,7 +64,7 @@ TEST(ReservedMemory, OfALossIsMoreThanItsTensorsTake) {
     EXPECT_NEAR(static_cast<double>(peak.peak.value), static_cast<double>(least), kMiB);
     EXPECT_NEAR(static_cast<double>(one.allocated.value), static_cast<double>(least), kMiB);
     EXPECT_NEAR(static_cast<double>(one.reserved.value), static_cast<double>(least + 256 * kMiB), 40 * kMiB);
-    // Of half of the words: four tensors of 256 MiB in backward.
+    // With half of the words there are four tensors of 256 MiB in backward.
     const auto [two, peak_of_two] = plan_of(costs, 2);
     const auto least_of_two = 4 * 256 * kMiB + state / 2;
     EXPECT_NEAR(static_cast<double>(peak_of_two.peak.value), static_cast<double>(least_of_two), 2 * kMiB);

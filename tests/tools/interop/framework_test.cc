@@ -264,7 +264,7 @@ TEST(Frameworks, GiveRuntimeAndWhatIsKept) {
       "8",        "--recipe", "dp8,mbs1,fsdp",      "--for",      "torchtitan"};
   const Outcome outcome = pipesim_run(words);
   EXPECT_THAT(outcome.out, testing::StartsWith("llama3-8b:batch=8,layers=2,kept=torch-compile on "));
-  EXPECT_THAT(outcome.out, HasSubstr("  runtime        torch-compile\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("  runtime        torch-compile:segments=expandable\n"));
 }
 
 nlohmann::json simulated_for(const std::string& framework, const std::string& model,

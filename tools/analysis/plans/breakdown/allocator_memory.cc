@@ -5,7 +5,7 @@
 namespace pipesim {
 namespace {
 
-// Of a plan that does not fit it is of interest how much it would take.
+// A plan that does not fit has no limit: how much it would take is what people want to know.
 Bytes left_for_allocator(const MemoryOverhead& overhead, const DeviceMemory& of) {
   if (overhead.is_none()) return CachingAllocator::kUnlimited;
   const Bytes left = overhead.installed - overhead.context - of.communicators * overhead.communicator;
