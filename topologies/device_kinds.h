@@ -9,9 +9,11 @@
 
 namespace pipesim {
 
-/// The kinds that pipesim knows by name: K80 (one GK210), P100-SXM2, P100-PCIe, V100-SXM2-16GB,
-/// V100-SXM2-32GB, V100-PCIe, A100-40GB, A100-80GB, H100-SXM5, H100-500W, H800, H200, B200, GB200 (one of a
-/// superchip's two GPUs).
+/// The kinds that pipesim knows by name. NVIDIA: K80 (one GK210), P100-SXM2, P100-PCIe, V100-SXM2-16GB,
+/// V100-SXM2-32GB, V100-PCIe, A100-40GB, A100-80GB, A800, H100-SXM5, H100-500W, H800, H200, H100-PCIe,
+/// H100-NVL, H20, B200, GB200 and GB300 (one of a superchip's two GPUs), B300, L40S, L4, RTX-3090, RTX-4090,
+/// RTX-5090, RTX-PRO-6000. AMD: MI60, MI100, MI210, MI250 and MI250X (one of two dies), MI300A, MI300X,
+/// MI325X, MI350X, MI355X. Google: TPU-v5e, TPU-v5p, TPU-v6e.
 ///
 /// Nothing was measured by pipesim: `source` says of every figure whether it stands in a datasheet, follows
 /// from published measurements of others, or is estimated. It begins with "datasheet: ".
@@ -20,10 +22,12 @@ namespace pipesim {
 /// missing. Memory is the datasheet's GB taken as 10⁹ bytes. Chips hold more, mostly GiB: what the driver
 /// reports (MemoryOverhead::installed), of which frameworks take their part.
 ///
-/// What frameworks take (MemoryOverhead) is known of A100, H100, H800, H200 and B200; plans for other kinds
-/// may use all of the datasheet's memory.
-/// - installed: what nvidia-smi reports: 40960, 81920 (A100), 81559 (H100, H800), 143771 (H200), 183359 MiB
-///   (B200).
+/// What frameworks take (MemoryOverhead) is known of NVIDIA's kinds from A100 on but GB200 and GB300; plans
+/// for other kinds may use all of the datasheet's memory.
+/// - installed: what nvidia-smi reports: 40960, 81920 (A100, A800), 81559 (H100, H800), 95830 (H100-NVL),
+/// 97871
+///   (H100-500W, H20), 143771 (H200), 183359 (B200), 275040 (B300), 46068 (L40S), 23034 (L4), 24576, 24564,
+///   32607 (RTX 3090, 4090, 5090), 97887 MiB (RTX PRO 6000).
 /// - context, 1.2 GB: estimated; hashcat finds 182642 of a B200's 183359 MiB in all, and 182014 free.
 /// - a communicator, 688 MiB: measured of groups of more than two A100 over NVLink; a group of two took 544
 ///   MiB (github.com/NVIDIA/nccl/issues/964). Each takes as much again, unless the program shares the

@@ -244,7 +244,8 @@ TEST(TopologyJson, NamesThePlaceOfABadName) {
       "lab.json: /node_kinds/server/devices/0/kind: unknown device kind \"V100-PCI\" (did you mean "
       "\"V100-PCIe\"?); "
       "there are slow, K80, P100-SXM2, P100-PCIe, V100-SXM2-16GB, V100-SXM2-32GB, V100-PCIe, A100-40GB, "
-      "A100-80GB, H100-SXM5, H100-500W, H800, H200, B200, GB200");
+      "A100-80GB, A800, H100-SXM5, H100-500W, H800, H200, H100-PCIe, H100-NVL, H20, B200, GB200, B300, "
+      "\u2026 (40 in all)");
   EXPECT_EQ(refused_file("\"of\": \"server\"", "\"of\": \"sever\""),
             "lab.json: /nodes/of: unknown node kind \"sever\" (did you mean \"server\"?); \"node_kinds\" has "
             "server");
@@ -275,22 +276,44 @@ TEST(TopologyJson, NamesWhatIsMissingOrCutOff) {
 }
 
 TEST(TopologyJson, EveryDeviceKindIsWhole) {
-  EXPECT_EQ(built_in_device_kinds().size(), 14u);
+  EXPECT_EQ(built_in_device_kinds().size(), 39u);
   for (const DeviceKind& kind : built_in_device_kinds()) {
     EXPECT_TRUE(kind.peak.contains(DataType::Float32)) << kind.name;
     ASSERT_FALSE(kind.efficiency.empty()) << kind.name;
-    EXPECT_GT(kind.efficiency.back().fraction, 0.6) << kind.name;
+    EXPECT_GT(kind.efficiency.back().fraction, 0.45) << kind.name;
     EXPECT_LE(kind.efficiency.back().fraction, 1) << kind.name;
     EXPECT_EQ(find_built_in_device_kind(kind.name), &kind);
   }
   EXPECT_EQ(find_built_in_device_kind("V200"), nullptr);
 }
 
+// Dense peaks of datasheets, which count with sparsity twice; the third root of 350 of 700 W is 0.794.
+TEST(TopologyJson, FiguresOfDeviceKindsAreTheDatasheets) {
+  const auto figures = [](const char* name) {
+    const DeviceKind& kind = *find_built_in_device_kind(name);
+    return std::tuple(kind.peak.at(DataType::BFloat16).value / 1e12,
+                      kind.peak.contains(DataType::Float8) ? kind.peak.at(DataType::Float8).value / 1e12 : 0,
+                      static_cast<double>(kind.memory.value) / 1e9, kind.memory_bandwidth.value / 1e9);
+  };
+  EXPECT_EQ(figures("H100-PCIe"), std::tuple(756, 1513, 80, 2000));
+  EXPECT_EQ(figures("H20"), std::tuple(148, 296, 96, 4000));
+  EXPECT_EQ(figures("L4"), std::tuple(121, 242.5, 24, 300));
+  EXPECT_EQ(figures("GB300"), std::tuple(2500, 5000, 279, 8000));
+  EXPECT_EQ(figures("MI300X"), std::tuple(1307.4, 2614.9, 192, 5300));
+  EXPECT_EQ(figures("MI250X"), std::tuple(191.5, 0, 64, 1638.4));
+  EXPECT_EQ(figures("TPU-v5p"), std::tuple(459, 0, 95, 2765));
+  EXPECT_NEAR(find_built_in_device_kind("H100-PCIe")->sustained, 0.8 * 0.794, 1e-3);
+  EXPECT_FALSE(find_built_in_device_kind("MI60")->fuses_attention());
+  EXPECT_TRUE(find_built_in_device_kind("MI300X")->fuses_attention());
+}
+
 // A figure counts as measured only where the text says by whom.
 TEST(TopologyJson, EveryDeviceKindSaysWhatItsFiguresRestOn) {
   for (const DeviceKind& kind : built_in_device_kinds()) {
-    EXPECT_THAT(kind.source, MatchesRegex("datasheet: peak rates, memory and its bandwidth, NVIDIA .+; "
-                                          "measured by others: .+(arXiv:|aiconfigurator).*; estimated: .+"))
+    EXPECT_THAT(kind.source,
+                MatchesRegex("datasheet: peak rates, memory and its bandwidth, (NVIDIA|AMD|Google) .+; "
+                             "measured by others: (nothing|.+(arXiv:|aiconfigurator|ml-engineering).*); "
+                             "estimated: .+"))
         << kind.name;
     EXPECT_THAT(kind.source, HasSubstr("launch overhead")) << kind.name;
     // How much of the peak and of the memory's bandwidth is reached.

@@ -1,0 +1,241 @@
+#include <utility>
+
+#include "topologies/kinds/kind_parts.h"
+
+namespace pipesim::kinds {
+namespace {
+
+using enum DataType;
+
+// Boost clock. Kepler GEMM reaches about what the base clock would give: 2.8 of 4.37 TFLOP/s.
+DeviceKind k80() {
+  return kind("K80", {{Float32, tera(4.37)}, {Float64, tera(1.45)}}, 0.64, {12, 240, 0.79},
+              {"NVIDIA K80 (one GK210 of the two on a board, boost clock)",
+               "190 of 240 GB/s, Jia et al., arXiv:1804.06826",
+               std::string("0.64 of peak, which is base by boost clock; ") + kLaunchAsMeasured});
+}
+
+std::vector<DeviceKind> pascal() {
+  const Provenance from{"NVIDIA P100", "530 of 732 GB/s, Jia et al., arXiv:1804.06826",
+                        std::string("0.85 of peak, between K80 and V100 and near cuBLAS's float32 on large "
+                                    "squares; ") +
+                            kLaunchAsMeasured};
+  return {kind("P100-SXM2", {{Float32, tera(10.6)}, {Float16, tera(21.2)}, {Float64, tera(5.3)}}, 0.85,
+               {16, 732, 0.72}, from),
+          kind("P100-PCIe", {{Float32, tera(9.3)}, {Float16, tera(18.7)}, {Float64, tera(4.7)}}, 0.85,
+               {16, 732, 0.72}, from)};
+}
+
+std::vector<DeviceKind> volta() {
+  const Peaks sxm{{Float32, tera(15.7)}, {Float16, tera(125)}, {Float64, tera(7.8)}};
+  const Peaks pcie{{Float32, tera(14)}, {Float16, tera(112)}, {Float64, tera(7)}};
+  const std::string memory = "750 to 830 of 900 GB/s, Jia et al., arXiv:1804.06826";
+  const Provenance from_sxm{"NVIDIA V100", memory,
+                            std::string("0.8 of peak, as float16 GEMM of 95 to 105 TFLOP/s is commonly "
+                                        "reported; ") +
+                                kLaunchAsMeasured};
+  const Provenance from_pcie{"NVIDIA V100", memory,
+                             std::string("0.76 of peak, as float16 GEMM of 85 TFLOP/s is commonly "
+                                         "reported; ") +
+                                 kLaunchAsMeasured};
+  const auto with_nvlink = [](DeviceKind made) {
+    return with_collectives(std::move(made), {Seconds(6.6 / 1e6)}, "NCCL's own model, src/graph/tuning.cc");
+  };
+  return {with_nvlink(kind("V100-SXM2-16GB", sxm, 0.8, {16, 900, 0.88}, from_sxm)),
+          with_nvlink(kind("V100-SXM2-32GB", sxm, 0.8, {32, 900, 0.88}, from_sxm)),
+          kind("V100-PCIe", pcie, 0.76, {16, 900, 0.88}, from_pcie)};
+}
+
+std::vector<DeviceKind> ampere() {
+  const Peaks peak{{Float32, tera(19.5)},
+                   {TensorFloat32, tera(156)},
+                   {Float16, tera(312)},
+                   {BFloat16, tera(312)},
+                   {Float64, tera(19.5)}};
+  const std::string sheet = "NVIDIA A100 (float64 on tensor cores)";
+  const std::string fitted = "0.817 of peak and launch overhead, fitted to GEMMs of ai-dynamo/aiconfigurator";
+  const auto ampere_kind = [](DeviceKind made, std::int64_t memory) {
+    return with_ampere_collectives(
+        with_sustained(with_flash_attention_2(with_frameworks(std::move(made), memory)), kSustainedAmpere));
+  };
+  return {
+      ampere_kind(kind("A100-40GB", peak, 0.817, {40, 1555, 0.84},
+                       {sheet, fitted, "1300 of 1555 GB/s, as commonly reported"}),
+                  40960),
+      ampere_kind(kind("A100-80GB", peak, 0.817, {80, 2039, 0.8},
+                       {sheet, fitted, "1630 of 2039 GB/s, as aiconfigurator's a100_sxm.yaml counts"}),
+                  81920),
+      ampere_kind(kind("A800", peak, 0.817, {80, 2039, 0.8},
+                       {"NVIDIA A800 80GB SXM (an A100 with 8 of 12 NVLinks; float64 on tensor cores)",
+                        "0.817 of peak and launch overhead as of the A100, the same chip, fitted to GEMMs "
+                        "of ai-dynamo/aiconfigurator",
+                        "1630 of 2039 GB/s, as on A100"}),
+                  81920)};
+}
+
+// An H100 with fewer NVLinks and hardly any float64.
+DeviceKind h800(Peaks peak) {
+  peak[Float64] = tera(1);
+  return kind("H800", std::move(peak), 0.767, {80, 3350, 0.8},
+              {"NVIDIA H800 SXM (dense)",
+               "0.767 of peak and launch overhead as of the H100, the same chip, fitted to GEMMs of "
+               "ai-dynamo/aiconfigurator",
+               "0.8 of memory bandwidth, as on H100"});
+}
+
+std::vector<DeviceKind> hopper() {
+  const Peaks peak{{Float32, tera(67)},   {TensorFloat32, tera(494.5)}, {Float16, tera(989)},
+                   {BFloat16, tera(989)}, {Float8, tera(1979)},         {Float64, tera(67)}};
+  const auto from = [](const std::string& name, const std::string& limit) {
+    return Provenance{name + " (dense; float64 on tensor cores)",
+                      limit + " of peak and launch overhead, fitted to GEMMs of ai-dynamo/aiconfigurator",
+                      "0.8 of memory bandwidth, as aiconfigurator's h100_sxm.yaml counts"};
+  };
+  constexpr std::int64_t kOf80 = 81559, kOf96 = 97871, kOf141 = 143771;  // MiB
+  const auto hopper_kind = [](DeviceKind made, std::int64_t memory) {
+    return with_hopper_collectives(with_sustained(
+        with_flash_attention_2_on_hopper(with_flash_attention_3(with_frameworks(std::move(made), memory))),
+        kSustainedHopper));
+  };
+  DeviceKind limited = hopper_kind(
+      kind("H100-500W", peak, 0.767, {96, 2400, 0.8},
+           {"NVIDIA H100 (dense; float64 on tensor cores); 96 GB of HBM2e at 2.4 TB/s and 500 W, "
+            "pytorch/torchtitan, benchmarks/llama3_h100_202412_torchtitan.md",
+            "0.767 of peak and launch overhead, fitted to GEMMs of ai-dynamo/aiconfigurator on H100-SXM5",
+            "0.8 of memory bandwidth, as on H100-SXM5; sustained products and attention go with "
+            "the clock, which is taken for the third root of power, 0.89"}),
+      kOf96);
+  return {hopper_kind(kind("H100-SXM5", peak, 0.767, {80, 3350, 0.8}, from("NVIDIA H100", "0.767")), kOf80),
+          at_power(std::move(limited), 500, 700), hopper_kind(h800(peak), kOf80),
+          hopper_kind(kind("H200", peak, 0.776, {141, 4800, 0.8}, from("NVIDIA H200", "0.776")), kOf141)};
+}
+
+// Hopper in other packages. Rates are the datasheets' at 1.755 GHz and fewer multiprocessors; where less than
+// 700 W are allowed, sustained products and attention go with the clock that the power leaves.
+std::vector<DeviceKind> hopper_cards() {
+  const std::string measured =
+      "0.767 of peak and launch overhead as of the H100-SXM5, the same chip, fitted to GEMMs of "
+      "ai-dynamo/aiconfigurator";
+  const auto made = [](DeviceKind card, std::int64_t memory, double watts) {
+    return at_power(
+        with_hopper_collectives(with_sustained(with_flash_attention_2_on_hopper(with_flash_attention_3(
+                                                   with_frameworks(std::move(card), memory))),
+                                               kSustainedHopper)),
+        watts, 700);
+  };
+  DeviceKind pcie =
+      kind("H100-PCIe",
+           {{Float32, tera(51)},
+            {TensorFloat32, tera(378)},
+            {Float16, tera(756)},
+            {BFloat16, tera(756)},
+            {Float8, tera(1513)},
+            {Float64, tera(51)}},
+           0.767, {80, 2000, 0.8},
+           {"NVIDIA H100 PCIe (dense; float64 on tensor cores; 350 W)", measured,
+            "0.8 of memory bandwidth, as on H100-SXM5; sustained products and attention go with the "
+            "clock, the third root of power, 0.79"});
+  DeviceKind nvl =
+      kind("H100-NVL",
+           {{Float32, tera(60)},
+            {TensorFloat32, tera(417.5)},
+            {Float16, tera(835)},
+            {BFloat16, tera(835)},
+            {Float8, tera(1671)},
+            {Float64, tera(60)}},
+           0.767, {94, 3900, 0.8},
+           {"NVIDIA H100 NVL (one card of a pair; dense; float64 on tensor cores; 400 W)", measured,
+            "0.8 of memory bandwidth, as on H100-SXM5; sustained products and attention go with the "
+            "clock, the third root of power, 0.83"});
+  // An H100 whose products are slowed down; all its NVLinks and all its memory's bandwidth are there.
+  DeviceKind h20 =
+      kind("H20",
+           {{Float32, tera(44)},
+            {TensorFloat32, tera(74)},
+            {Float16, tera(148)},
+            {BFloat16, tera(148)},
+            {Float8, tera(296)},
+            {Float64, tera(1)}},
+           0.9, {96, 4000, 0.8},
+           {"NVIDIA H20 SXM (dense)", kNothingMeasured,
+            std::string("0.9 of peak, since power does not limit products at a sixth of the H100's "
+                        "rate; 0.8 of memory bandwidth, as on H100; ") +
+                kLaunchAsMeasured});
+  return {made(std::move(pcie), 81559, 350), made(std::move(nvl), 95830, 400),
+          with_hopper_collectives(with_frameworks(std::move(h20), 97871))};
+}
+
+std::vector<DeviceKind> blackwell() {
+  const std::string estimated = std::string("0.8 of memory bandwidth as on H200; ") + kLaunchAsMeasured;
+  return {with_blackwell_collectives(with_flash_attention_4(with_frameworks(
+              kind("B200",
+                   {{Float32, tera(80)},
+                    {TensorFloat32, tera(1125)},
+                    {Float16, tera(2250)},
+                    {BFloat16, tera(2250)},
+                    {Float8, tera(4500)},
+                    {Float64, tera(37)}},
+                   0.653, {180, 8000, 0.8},
+                   {"NVIDIA HGX B200 (dense)",
+                    "0.653 of peak, the median of bfloat16 GEMMs (1470 TFLOP/s) of ai-dynamo/aiconfigurator",
+                    estimated}),
+              183359))),
+          with_blackwell_collectives(with_flash_attention_4(kind(
+              "GB200",
+              {{Float32, tera(80)},
+               {TensorFloat32, tera(1250)},
+               {Float16, tera(2500)},
+               {BFloat16, tera(2500)},
+               {Float8, tera(5000)},
+               {Float64, tera(40)}},
+              0.614, {186, 8000, 0.8},
+              {"NVIDIA GB200 NVL72 (dense; one GPU of the two of a superchip)",
+               "a bfloat16 GEMM of 1822 TFLOP/s, the best, stas00/ml-engineering; of B200 the best of 1745 "
+               "there, the median of 1470 in ai-dynamo/aiconfigurator",
+               "0.614 of peak, as far below the best GEMM as B200's median is; " + estimated})))};
+}
+
+// Blackwell Ultra: more memory and four-bit products, hardly any float64.
+std::vector<DeviceKind> blackwell_ultra() {
+  const std::string estimated = std::string("0.8 of memory bandwidth as on H200; ") + kLaunchAsMeasured;
+  DeviceKind b300 =
+      kind("B300",
+           {{Float32, tera(75)},
+            {TensorFloat32, tera(1125)},
+            {Float16, tera(2250)},
+            {BFloat16, tera(2250)},
+            {Float8, tera(4500)},
+            {Float64, tera(1.2)}},
+           0.7, {288, 8000, 0.8},
+           {"NVIDIA HGX B300 (dense)",
+            "0.7 of peak: bfloat16 GEMMs of at least 0.5 TFLOP in ai-dynamo/aiconfigurator take 1.07 "
+            "times B200's median rate in the same frameworks",
+            estimated});
+  DeviceKind gb300 =
+      kind("GB300",
+           {{Float32, tera(80)},
+            {TensorFloat32, tera(1250)},
+            {Float16, tera(2500)},
+            {BFloat16, tera(2500)},
+            {Float8, tera(5000)},
+            {Float64, tera(1.3)}},
+           0.7, {279, 8000, 0.8},
+           {"NVIDIA GB300 NVL72 (dense; one GPU of the two of a superchip)",
+            "0.7 of peak: bfloat16 GEMMs of at least 0.5 TFLOP in ai-dynamo/aiconfigurator take 1.15 "
+            "times GB200's median rate in the same frameworks",
+            estimated});
+  return {with_blackwell_collectives(with_flash_attention_4(with_frameworks(std::move(b300), 275040))),
+          with_blackwell_collectives(with_flash_attention_4(std::move(gb300)))};
+}
+
+}  // namespace
+
+std::vector<DeviceKind> data_center_kinds() {
+  std::vector<DeviceKind> kinds{k80()};
+  for (const auto& generation :
+       {pascal(), volta(), ampere(), hopper(), hopper_cards(), blackwell(), blackwell_ultra()})
+    kinds.insert(kinds.end(), generation.begin(), generation.end());
+  return kinds;
+}
+
+}  // namespace pipesim::kinds
