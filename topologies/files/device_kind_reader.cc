@@ -7,6 +7,7 @@
 #include "sim/base/suggest.h"
 #include "topologies/device_kinds.h"
 #include "topologies/files/checked_value.h"
+#include "topologies/files/topology_json.h"
 #include "topologies/files/topology_reader.h"
 
 namespace pipesim {
@@ -97,6 +98,15 @@ DeviceKind read_device_kind(const std::string& name, const JsonValue& value) {
   kind.flash_attention_2 = attention("flash_attention_2");
   if (const auto source = value.find("source")) kind.source = source->string();
   return kind;
+}
+
+DeviceKind load_device_kind(const std::string& path) {
+  const JsonValue root = JsonDocument::load(path);
+  const auto members = root.members();
+  if (members.size() != 1)
+    root.fail(
+        fmt::format("found {} members, allowed: one, the kind's name with its figures", members.size()));
+  return read_device_kind(members.front().first, members.front().second);
 }
 
 }  // namespace pipesim

@@ -7,6 +7,7 @@
 #include <pugixml.hpp>
 
 #include "sim/base/errors.h"
+#include "topologies/files/pci_devices.h"
 
 namespace pipesim {
 namespace {
@@ -36,11 +37,17 @@ class NcclReader {
       dump.cpus.push_back(cpu(child));
     }
     if (dump.cpus.empty()) fail(root, fmt::format("found no <cpu> in <system>; {}", kMade));
+    dump.notes = std::move(notes_);
     return dump;
   }
 
  private:
   static constexpr std::int64_t kNumberMissing = -1;
+
+  void note(const pugi::xml_node& node, const std::string& what) {
+    constexpr std::size_t most = 40;  // a file may be long
+    if (notes_.size() < most) notes_.push_back(fmt::format("line {}: {}", line_of(node), what));
+  }
 
   [[noreturn]] void fail(std::ptrdiff_t offset, const std::string& what) const {
     throw InputError(fmt::format("{}:{}: {}", source_, line_of(offset), what));
@@ -90,7 +97,7 @@ class NcclReader {
                            node.attribute("latency").value()));
   }
 
-  [[nodiscard]] NcclCpu cpu(const pugi::xml_node& node) const {
+  NcclCpu cpu(const pugi::xml_node& node) {
     constexpr std::int64_t most = 1'000;
     NcclCpu result;
     result.host = node.attribute("host_hash").value();
@@ -107,8 +114,8 @@ class NcclReader {
     return result;
   }
 
-  [[nodiscard]] NcclPci pci(const pugi::xml_node& node, int depth = 1) const {
-    constexpr std::int64_t most_lanes = 64;
+  NcclPci pci(const pugi::xml_node& node, int depth = 1) {
+    constexpr std::int64_t most_lanes = 64, most_id = 0xffff;
     constexpr int most_bridges = 64;
     if (depth > most_bridges)
       fail(node, fmt::format("<pci> stands in {} others, allowed: up to {}", depth - 1, most_bridges - 1));
@@ -118,34 +125,75 @@ class NcclReader {
     if (result.bus_id.empty()) fail(node, "<pci> has no busid");
     result.link_speed = node.attribute("link_speed").value();
     result.link_width = std::max<std::int64_t>(number(node, "link_width", most_lanes).value_or(0), 0);
+    result.vendor = std::max<std::int64_t>(number(node, "vendor", most_id).value_or(0), 0);
+    result.device_id = std::max<std::int64_t>(number(node, "device", most_id).value_or(0), 0);
+    bool gpu_left_out = false;
     for (const pugi::xml_node& child : node.children()) {
       const std::string_view name = child.name();
       if (name == "pci") result.below.push_back(pci(child, depth + 1));
       if (name == "nic") add_nets(child, result.nets);
-      if (name == "gpu") result.gpu = gpu(child);
+      if (name != "gpu") continue;
+      if (result.gpu)
+        fail(child, fmt::format("{} has a second <gpu>, allowed: one; two ranks or two parts of a GPU are no "
+                                "two devices",
+                                result.bus_id));
+      if (number(child, "dev", most_id) == kNumberMissing) {
+        note(child,
+             fmt::format("GPU {} is left out: its dev is -1, for which NCCL leaves it out", result.bus_id));
+        gpu_left_out = true;
+        continue;
+      }
+      result.gpu = gpu(child);
     }
-    // Display controllers. Files that are given to NCCL instead of dumped by it name nothing else of a GPU.
-    if (std::string_view(node.attribute("class").value()).starts_with("0x03") && !result.gpu)
-      result.gpu = NcclGpu();
-    constexpr std::int64_t nvidia = 0x10de, most_id = 0xffff;
-    if (result.gpu && number(node, "vendor", most_id) == nvidia)
-      result.gpu->device_id = number(node, "device", most_id);
+    if (!result.gpu && !gpu_left_out) find_bare_device(node, result);
     return result;
+  }
+
+  // Files that are given to NCCL instead of dumped by it name nothing but PCI devices.
+  void find_bare_device(const pugi::xml_node& node, NcclPci& pci) {
+    const std::string_view kind = node.attribute("class").value();
+    const bool known_gpu = find_gpu_product(pci.vendor, pci.device_id) != nullptr;
+    pci.nic =
+        kind.starts_with("0x02") || (kind.empty() && find_nic_product(pci.vendor, pci.device_id) != nullptr);
+    const bool accelerator = kind.starts_with("0x1200") && pci.vendor == kAmdVendor;
+    if (!kind.starts_with("0x03") && !accelerator && !(kind.empty() && known_gpu)) return;
+    if (pci.vendor != 0 && pci.vendor != kNvidiaVendor && pci.vendor != kAmdVendor) {
+      note(node,
+           fmt::format("{} is left out: a display controller of vendor {:#06x}", pci.bus_id, pci.vendor));
+      return;
+    }
+    pci.gpu.emplace().bare = true;
   }
 
   [[nodiscard]] NcclGpu gpu(const pugi::xml_node& node) const {
     constexpr std::int64_t most_gpus = 100'000, most_capability = 999, most_links = 1'000;
     NcclGpu result;
     result.number = number(node, "dev", most_gpus);
-    result.compute_capability = number(node, "sm", most_capability);
-    for (const pugi::xml_node& child : node.children("nvlink")) {
+    const std::optional<std::int64_t> sm = number(node, "sm", most_capability);
+    const std::string_view gcn = node.attribute("gcn").value();
+    if (gcn.empty()) {
+      result.compute_capability = sm;
+    } else {
+      result.architecture = amd_architecture(gcn);
+      result.units = std::max<std::int64_t>(sm.value_or(0), 0);  // what RCCL writes there
+    }
+    for (const pugi::xml_node& child : node.children()) {
+      const std::string_view name = child.name();
+      if (name != "nvlink" && name != "xgmi") continue;
       NcclNvlink link;
       link.line = line_of(child);
       link.count = count(child, "count", most_links);
       link.bus_id = child.attribute("target").value();
       const std::string_view target_class = child.attribute("tclass").value();
-      if (target_class.starts_with("0x068000")) link.to = NcclNvlink::To::Switch;
-      if (target_class.starts_with("0x068001")) link.to = NcclNvlink::To::Cpu;
+      if (target_class.starts_with("0x068001"))
+        link.to = NcclNvlink::To::Cpu;
+      else if (target_class.empty())
+        link.to = NcclNvlink::To::Untold;
+      else if (!target_class.starts_with("0x03") && !target_class.starts_with("0x12"))
+        link.to = NcclNvlink::To::Switch;
+      // A switch that the host does not see is called fffffff:ffff:ff.
+      link.seen =
+          !link.bus_id.empty() && !link.bus_id.starts_with("fffff") && !link.bus_id.starts_with("FFFFF");
       result.nvlinks.push_back(std::move(link));
     }
     for (const pugi::xml_node& child : node.children("c2c")) {
@@ -159,25 +207,63 @@ class NcclReader {
     return result;
   }
 
-  void add_nets(const pugi::xml_node& nic, std::vector<NcclNet>& nets) const {
-    constexpr std::int64_t most_nets = 100'000, least_speed = 10, most_speed = 100'000'000;
+  void add_nets(const pugi::xml_node& nic, std::vector<NcclNet>& nets) {
+    constexpr std::int64_t most_nets = 100'000;
     for (const pugi::xml_node& node : nic.children("net")) {
-      // NCCL's own reader skips those without a number, which a file names to be found or not.
+      // NCCL's own reader skips those without a number, which a file names to be found or not, and those that
+      // serve another interface than collectives.
       if (number(node, "dev", most_nets).value_or(kNumberMissing) < 0) continue;
+      if (number(node, "net", 1).value_or(1) == 0) continue;
       NcclNet net;
       net.name = node.attribute("name").value();
-      net.speed = count(node, "speed", most_speed, least_speed);
+      net.speed = speed(node);
       net.latency = latency(node);
       nets.push_back(std::move(net));
     }
   }
 
+  // Mbit/s. NCCL's unit; some plugins write kbit/s or bit/s. No NIC is faster than 10 Tbit/s, and none that
+  // NCCL uses slower than 10 Gbit/s in the larger units.
+  std::int64_t speed(const pugi::xml_node& node) {
+    constexpr std::int64_t least = 10, most_megabits = 10'000'000, a_thousand = 1'000,
+                           most = most_megabits * a_thousand * a_thousand;
+    constexpr std::int64_t unknown = 10'000;
+    const std::int64_t told = number(node, "speed", most).value_or(0);
+    const char* const name = node.attribute("name").value();
+    if (told <= 0) {
+      note(node, fmt::format("<net> {} tells no speed; it counts as 10 Gbit/s, as NCCL takes it", name));
+      return unknown;
+    }
+    if (told < least || told >= most)
+      fail(node,
+           fmt::format("<net> has speed=\"{}\", allowed: {} to {} Mbit/s, or the same in kbit/s or bit/s",
+                       node.attribute("speed").value(), least, most_megabits));
+    if (told < most_megabits) return told;
+    const bool kilobits = told < most_megabits * a_thousand;
+    const std::int64_t megabits = kilobits ? told / a_thousand : told / a_thousand / a_thousand;
+    note(node, fmt::format("<net> {} has speed=\"{}\", which is taken for {}: {:g} Gbit/s", name, told,
+                           kilobits ? "kbit/s" : "bit/s",
+                           static_cast<double>(megabits) / static_cast<double>(a_thousand)));
+    return megabits;
+  }
+
   std::string_view text_;
   const std::string& source_;
   std::vector<std::size_t> line_ends_;
+  std::vector<std::string> notes_;
 };
 
 }  // namespace
+
+std::string bus_key(std::string_view bus_id) {
+  std::string digits;
+  for (const char c : bus_id) {
+    if (c == ':' || c == '.') continue;
+    const char lower = c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c;
+    if (!digits.empty() || lower != '0') digits += lower;
+  }
+  return digits;
+}
 
 NcclDump parse_nccl_dump(std::string_view text, const std::string& source) {
   return NcclReader(text, source).read();

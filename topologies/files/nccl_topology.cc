@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <string_view>
 #include <utility>
@@ -11,6 +10,8 @@
 #include "sim/base/errors.h"
 #include "sim/base/suggest.h"
 #include "topologies/device_kinds.h"
+#include "topologies/files/link_rates.h"
+#include "topologies/files/nccl_completion.h"
 #include "topologies/topology_draft.h"
 
 namespace pipesim {
@@ -23,64 +24,19 @@ Cable duplex(double gigabytes_per_second, Seconds latency) {
   return {BytesPerSecond(gigabytes_per_second * kGigabytes), latency, true};
 }
 
-// GB/s of one NVLink and direction, by compute capability.
-double nvlink_rate(std::int64_t capability) {
-  if (capability >= 100) return 40.1;
-  if (capability >= 90) return 20.6;
-  if (capability == 86) return 12;
-  if (capability >= 70) return 20;
-  return 18;
-}
-
-double nvlinks_rate(const NcclGpu& gpu, std::int64_t count) {
-  return count == 0 ? 0 : nvlink_rate(gpu.compute_capability.value()) * static_cast<double>(count);
-}
-
-// GB/s between the CPUs of a host. AMD's families are numbered as /proc/cpuinfo does, or with the extended
-// part shifted by a digit, as NCCL itself does.
-double cpu_rate(const NcclCpu& cpu) {
-  if (cpu.architecture == "arm64") return 6;
-  if (cpu.architecture == "ppc64") return 32;
-  if (cpu.vendor == "AuthenticAMD") {
-    const bool zen_3_or_4 = cpu.family == 0x19 || cpu.family == 0xaf;
-    const bool later = cpu.family == 0x1a || cpu.family == 0xbf;
-    return later ? 32 : zen_3_or_4 ? 24 : 16;
-  }
-  constexpr std::int64_t emerald_rapids = 0xcf, sapphire_rapids = 0x8f, skylake = 0x55;
-  if (cpu.vendor != "GenuineIntel" || cpu.family != 6) return 6;
-  if (cpu.model >= emerald_rapids) return 40;
-  if (cpu.model >= sapphire_rapids) return 22;
-  return cpu.model >= skylake ? 10 : 6;
-}
-
-// A GPU of NVIDIA whose kind is built in.
-struct KnownGpu {
-  std::int64_t device_id;
-  std::string_view name, kind;
-};
-
-// Supported products, in the appendix of the driver's README; pci-ids.ucw.cz.
-constexpr std::array<KnownGpu, 15> kKnownGpus{{{0x102d, "Tesla K80", "K80"},
-                                               {0x15f8, "Tesla P100-PCIE-16GB", "P100-PCIe"},
-                                               {0x15f9, "Tesla P100-SXM2-16GB", "P100-SXM2"},
-                                               {0x1db1, "Tesla V100-SXM2-16GB", "V100-SXM2-16GB"},
-                                               {0x1db4, "Tesla V100-PCIE-16GB", "V100-PCIe"},
-                                               {0x1db5, "Tesla V100-SXM2-32GB", "V100-SXM2-32GB"},
-                                               {0x20b0, "NVIDIA A100-SXM4-40GB", "A100-40GB"},
-                                               {0x20b2, "NVIDIA A100-SXM4-80GB", "A100-80GB"},
-                                               {0x20b5, "NVIDIA A100 80GB PCIe", "A100-80GB"},
-                                               {0x20f1, "NVIDIA A100-PCIE-40GB", "A100-40GB"},
-                                               {0x2324, "NVIDIA H800", "H800"},
-                                               {0x2330, "NVIDIA H100 80GB HBM3", "H100-SXM5"},
-                                               {0x2335, "NVIDIA H200", "H200"},
-                                               {0x2901, "NVIDIA B200", "B200"},
-                                               {0x2941, "NVIDIA GB200", "GB200"}}};
-
 // A GPU and where it sits.
 struct Seat {
   const NcclPci* pci = nullptr;
   const NcclCpu* cpu = nullptr;
+  std::size_t host = 0;  // of its domain
 };
+
+// GPUs of several hosts may have the same bus id.
+using Place = std::pair<std::size_t, std::string>;
+Place place_of(const Seat& seat) { return {seat.host, bus_key(seat.pci->bus_id)}; }
+
+using Host = std::vector<const NcclCpu*>;
+using Domain = std::vector<Host>;
 
 // Anything that leads to a GPU, or to a NIC where NICs count.
 bool leads_anywhere(const NcclPci& pci, bool networked) {
@@ -88,50 +44,74 @@ bool leads_anywhere(const NcclPci& pci, bool networked) {
          std::ranges::any_of(pci.below, [&](const NcclPci& p) { return leads_anywhere(p, networked); });
 }
 
-void collect_gpus(const std::vector<NcclPci>& below, const NcclCpu& cpu, std::vector<Seat>& seats) {
+void collect_gpus(const std::vector<NcclPci>& below, const NcclCpu& cpu, std::size_t host,
+                  std::vector<Seat>& seats) {
   for (const NcclPci& pci : below) {
-    if (pci.gpu) seats.push_back({&pci, &cpu});
-    collect_gpus(pci.below, cpu, seats);
+    if (pci.gpu) seats.push_back({&pci, &cpu, host});
+    collect_gpus(pci.below, cpu, host, seats);
   }
+}
+
+std::vector<Seat> seats_of(const Domain& domain) {
+  std::vector<Seat> seats;
+  for (std::size_t host = 0; host < domain.size(); ++host) {
+    for (const NcclCpu* cpu : domain[host]) collect_gpus(cpu->pci, *cpu, host, seats);
+  }
+  return seats;
+}
+
+std::vector<Host> hosts_of(const NcclDump& dump) {
+  std::vector<Host> hosts;
+  for (const NcclCpu& cpu : dump.cpus) {
+    const auto at = std::ranges::find(hosts, cpu.host, [](const auto& cpus) { return cpus.front()->host; });
+    (at == hosts.end() ? hosts.emplace_back() : *at).push_back(&cpu);
+  }
+  std::erase_if(hosts, [](const Host& host) { return seats_of({host}).empty(); });
+  return hosts;
+}
+
+// Whether a GPU of the host has NVLinks to switches, and whether these may be shared with other hosts.
+bool reaches_switches(const Host& host, bool shared) {
+  return std::ranges::any_of(seats_of({host}), [&](const Seat& seat) {
+    return std::ranges::any_of(seat.pci->gpu->nvlinks, [&](const NcclNvlink& link) {
+      return link.to == NcclNvlink::To::Switch &&
+             (!shared || !link.seen || seat.cpu->architecture == "arm64");
+    });
+  });
 }
 
 class NcclBuilder {
  public:
-  NcclBuilder(const NcclDump& dump, const NcclImport& import)
+  NcclBuilder(NcclDump dump, const NcclImport& import)
       : import_(import),
-        line_(dump.line),
+        dump_(std::move(dump)),
+        line_(dump_.line),
         draft_(import.name, import.origin.empty() ? "NCCL topology " + import.source : import.origin) {
-    for (const NcclCpu& cpu : dump.cpus) {
-      const auto at =
-          std::ranges::find(hosts_, cpu.host, [](const auto& cpus) { return cpus.front()->host; });
-      (at == hosts_.end() ? hosts_.emplace_back() : *at).push_back(&cpu);
-    }
-    std::erase_if(hosts_, [](const auto& cpus) {
-      std::vector<Seat> seats;
-      for (const NcclCpu* cpu : cpus) collect_gpus(cpu->pci, *cpu, seats);
-      return seats.empty();
-    });
-    if (hosts_.empty()) fail(line_, "found no GPU");
+    complete_as_nccl(dump_, import.kind, notes_);
+    std::vector<Host> hosts = hosts_of(dump_);
+    if (hosts.empty())
+      fail(line_,
+           "found no GPU; where a file names bridges and NICs alone, NCCL finds the GPUs on the machine, and "
+           "writes them where NCCL_TOPO_DUMP_FILE names a file");
     std::vector<Seat> seats;
-    for (const auto& cpus : hosts_) {
-      for (const NcclCpu* cpu : cpus) collect_gpus(cpu->pci, *cpu, seats);
-    }
+    for (const Host& host : hosts) std::ranges::copy(seats_of({host}), std::back_inserter(seats));
     if (const auto gpus = static_cast<std::int64_t>(seats.size()); gpus > max_devices / import.copies)
       fail(line_, fmt::format("found {} GPUs, {} times; allowed: up to {} in all", gpus, import.copies,
                               max_devices));
     find_memory(seats);
+    find_domains(std::move(hosts));
   }
 
   ImportedTopology build() && {
-    const auto hosts = static_cast<std::int64_t>(hosts_.size());
-    networked_ = hosts * import_.copies > 1;
+    const auto nodes = static_cast<std::int64_t>(domains_.size()) * import_.copies;
+    networked_ = nodes > 1;
     if (networked_) network_ = draft_.add_switch("network");
     for (std::int64_t copy = 0; copy < import_.copies; ++copy) {
-      for (const auto& cpus : hosts_) add_host(cpus);
+      for (const Domain& domain : domains_) add_domain(domain);
     }
     if (networked_ && nics_ == 0)
-      fail(line_, fmt::format("found no <net>, and {} hosts need a network", hosts * import_.copies));
-    if (hosts > 1) note("NVSwitches of different hosts are taken to be apart");
+      fail(line_, fmt::format("found no <net>, and {} {} need a network", nodes,
+                              domains_.size() == 1 && domains_[0].size() > 1 ? "NVLink domains" : "hosts"));
     return {finished(), std::move(notes_)};
   }
 
@@ -149,48 +129,79 @@ class NcclBuilder {
     if (std::ranges::find(notes_, text) == notes_.end()) notes_.push_back(std::move(text));
   }
 
-  void add_host(const std::vector<const NcclCpu*>& cpus) {
-    constexpr std::size_t most_sockets = 256;
-    if (cpus.size() > most_sockets)
-      fail(line_, fmt::format("a host has {} <cpu>, allowed: up to {}", cpus.size(), most_sockets));
+  void find_domains(std::vector<Host> hosts) {
+    const bool several = hosts.size() > 1;
+    const auto all = [&](bool shared) {
+      return std::ranges::all_of(hosts, [&](const Host& host) { return reaches_switches(host, shared); });
+    };
+    const bool joined = several && (import_.domain == NvlinkDomain::Joined ||
+                                    (import_.domain == NvlinkDomain::Auto && all(true)));
+    if (joined && !all(false))
+      fail(line_,
+           "--nvlink-domain joined: a host has no NVLinks to NVSwitches, which could join it to others");
+    if (joined) {
+      note(
+          fmt::format("{} hosts are one NVLink domain and one node, as NCCL joins the hosts of a file; "
+                      "--nvlink-domain hosts keeps them apart",
+                      hosts.size()));
+      domains_.push_back(std::move(hosts));
+      return;
+    }
+    if (several && all(false))
+      note("NVSwitches of different hosts are taken to be apart; --nvlink-domain joined joins them");
+    for (Host& host : hosts) domains_.push_back({std::move(host)});
+  }
+
+  void add_domain(const Domain& domain) {
     const std::string name = fmt::format("node{}", draft_.num_nodes());
     node_ = draft_.add_node(name);
     prefix_ = networked_ ? name + "." : "";
     gpus_.clear();
-    bridges_ = nics_of_host_ = 0;
-    add_gpus(cpus);
+    bridges_ = nics_of_node_ = sockets_ = 0;
+    add_gpus(domain);
+    for (host_ = 0; host_ < domain.size(); ++host_) add_host(domain[host_]);
+    add_nvlinks();
+  }
+
+  void add_host(const Host& cpus) {
+    constexpr std::size_t most_sockets = 256;
+    if (cpus.size() > most_sockets)
+      fail(line_, fmt::format("a host has {} <cpu>, allowed: up to {}", cpus.size(), most_sockets));
+    const bool of_amd = std::ranges::any_of(
+        seats_of({cpus}), [](const Seat& seat) { return !seat.pci->gpu->architecture.empty(); });
     std::vector<DraftVertex> sockets;
     for (const NcclCpu* cpu : cpus) {
-      sockets.push_back(draft_.add_switch(fmt::format("{}cpu{}", prefix_, sockets.size()), node_));
+      sockets.push_back(draft_.add_switch(fmt::format("{}cpu{}", prefix_, sockets_++), node_));
       socket_of_[cpu] = sockets.back();
       for (std::size_t other = 0; other + 1 < sockets.size(); ++other)
-        draft_.connect(sockets[other], sockets.back(), duplex(cpu_rate(*cpu), kHalfMicrosecond));
+        draft_.connect(sockets[other], sockets.back(),
+                       duplex(between_processors(*cpu, of_amd), kHalfMicrosecond));
     }
     for (const NcclCpu* cpu : cpus) {
       for (const NcclPci& pci : cpu->pci) add_below(pci, socket_of_[cpu]);
       for (const NcclNet& net : cpu->nets) add_nic(net, socket_of_[cpu], net_cable(net));
     }
-    add_nvlinks();
   }
 
-  // In the order of their numbers, where they have any.
-  void add_gpus(const std::vector<const NcclCpu*>& cpus) {
-    seats_.clear();
-    for (const NcclCpu* cpu : cpus) collect_gpus(cpu->pci, *cpu, seats_);
-    const auto number = [](const Seat& seat) { return seat.pci->gpu->number.value_or(-1); };
+  // Host by host in the order of their numbers, where they have any.
+  void add_gpus(const Domain& domain) {
+    seats_ = seats_of(domain);
+    const auto number = [](const Seat& seat) {
+      return std::pair(seat.host, seat.pci->gpu->number.value_or(-1));
+    };
     std::ranges::stable_sort(seats_, {}, number);
-    const bool numbered =
-        number(seats_.front()) >= 0 && std::ranges::adjacent_find(seats_, {}, number) == seats_.end();
+    const bool numbered = domain.size() == 1 && number(seats_.front()).second >= 0 &&
+                          std::ranges::adjacent_find(seats_, {}, number) == seats_.end();
     for (std::size_t i = 0; i < seats_.size(); ++i) {
-      const std::int64_t called = numbered ? number(seats_[i]) : static_cast<std::int64_t>(i);
+      const std::int64_t called = numbered ? number(seats_[i]).second : static_cast<std::int64_t>(i);
       const DraftVertex gpu = draft_.add_device(fmt::format("{}gpu{}", prefix_, called),
                                                 draft_.kind(kind_of(*seats_[i].pci)), node_);
-      if (!gpus_.try_emplace(seats_[i].pci->bus_id, gpu).second)
+      if (!gpus_.try_emplace(place_of(seats_[i]), gpu).second)
         fail(seats_[i].pci->line, fmt::format("busid {} was found before", seats_[i].pci->bus_id));
     }
   }
 
-  [[nodiscard]] DeviceKind kind_of(const NcclPci& pci) const {
+  [[nodiscard]] DeviceKind kind_of(const NcclPci& pci) {
     DeviceKind kind = built_in_kind(pci);
     if (const auto told = memory_.find(kind.name); told != memory_.end()) {
       kind.memory = Bytes(told->second);
@@ -210,21 +221,33 @@ class NcclBuilder {
     }
   }
 
-  [[nodiscard]] const DeviceKind& built_in_kind(const NcclPci& pci) const {
+  [[nodiscard]] const DeviceKind& built_in_kind(const NcclPci& pci) {
     if (import_.kind) return *import_.kind;
-    const std::string& name = pci.gpu->name;
-    const std::optional<std::int64_t> id = pci.gpu->device_id;
-    const auto* const known = std::ranges::find_if(kKnownGpus, [&](const KnownGpu& gpu) {
-      return name.empty() ? gpu.device_id == id : gpu.name == name;
-    });
-    if (known == kKnownGpus.end()) {
-      const std::string what = !name.empty() ? fmt::format("is of the unknown kind \"{}\"", name)
-                               : id          ? fmt::format("has the unknown PCI device id {:#06x}", *id)
-                                             : "has no PCI device id of NVIDIA";
-      fail(pci.line, fmt::format("GPU {} {}; its kind must be given (--device KIND), one of {}", pci.bus_id,
-                                 what, list_names(built_in_device_kind_names())));
+    const GpuProduct* product = product_of(pci, import_.kind);
+    const bool of_several = product != nullptr && product->name.find('/') != std::string_view::npos;
+    if (product != nullptr && !of_several) return *find_built_in_device_kind(product->kind);
+    if (!pci.gpu->architecture.empty()) {
+      if (const std::string_view kind = amd_kind_of(pci.gpu->architecture, pci.gpu->units); !kind.empty()) {
+        note(fmt::format("GPUs of {}{} are taken for {}", pci.gpu->architecture,
+                         pci.gpu->units > 0 ? fmt::format(" with {} compute units", pci.gpu->units) : "",
+                         kind));
+        return *find_built_in_device_kind(kind);
+      }
     }
-    return *find_built_in_device_kind(known->kind);
+    refuse_kind(pci);
+  }
+
+  [[noreturn]] void refuse_kind(const NcclPci& pci) const {
+    const NcclGpu& gpu = *pci.gpu;
+    const std::string what =
+        !gpu.name.empty()           ? fmt::format("is of the unknown kind \"{}\"", gpu.name)
+        : !gpu.architecture.empty() ? fmt::format("is AMD's {}, of which there is no kind", gpu.architecture)
+        : pci.vendor == kAmdVendor
+            ? fmt::format("is AMD's with the unknown PCI device id {:#06x}", pci.device_id)
+        : pci.vendor == kNvidiaVendor ? fmt::format("has the unknown PCI device id {:#06x}", pci.device_id)
+                                      : "has no PCI device id of NVIDIA";
+    fail(pci.line, fmt::format("GPU {} {}; its kind must be given (--device KIND), one of {}", pci.bus_id,
+                               what, list_names(built_in_device_kind_names())));
   }
 
   [[noreturn]] void fail(std::int64_t line, const std::string& what) const {
@@ -232,22 +255,11 @@ class NcclBuilder {
                                : fmt::format("{}:{}: {}", import_.source, line, what));
   }
 
-  // 75 % of what the lanes carry.
   Cable pcie_cable(const NcclPci& pci) {
-    constexpr std::array<std::pair<std::string_view, double>, 6> rates{
-        {{"2.5", 15}, {"5", 30}, {"8", 60}, {"16", 120}, {"32", 240}, {"64", 480}}};
-    double rate = 60;  // 100 Mbit/s a lane
-    std::int64_t width = 16;
-    const std::string_view speed =
-        std::string_view(pci.link_speed).substr(0, pci.link_speed.find_first_of(" "));
-    const std::string_view digits = speed.ends_with(".0") ? speed.substr(0, speed.size() - 2) : speed;
-    const auto* const known = std::ranges::find(rates, digits, &std::pair<std::string_view, double>::first);
-    if (known != rates.end()) rate = known->second;
-    if (pci.link_width > 0) width = pci.link_width;
-    if (known == rates.end() || pci.link_width == 0)
+    const PcieRate rate = pcie_rate(pci);
+    if (rate.guessed)
       note("links of PCIe whose speed or width is not told count as PCIe 3.0 and as 16 lanes");
-    constexpr double to_gigabytes = 80;
-    return duplex(static_cast<double>(width) * rate / to_gigabytes, kHalfMicrosecond);
+    return duplex(rate.gigabytes, kHalfMicrosecond);
   }
 
   static Cable net_cable(const NcclNet& net) {
@@ -258,7 +270,7 @@ class NcclBuilder {
 
   void add_nic(const NcclNet& net, DraftVertex at, Cable bus) {
     if (!networked_) return;
-    const DraftVertex nic = draft_.add_nic(fmt::format("{}nic{}", prefix_, nics_of_host_++), node_);
+    const DraftVertex nic = draft_.add_nic(fmt::format("{}nic{}", prefix_, nics_of_node_++), node_);
     draft_.connect(at, nic, bus);
     draft_.connect(nic, network_, net_cable(net));
     ++nics_;
@@ -268,7 +280,7 @@ class NcclBuilder {
     if (!leads_anywhere(pci, networked_)) return;
     const Cable bus = pcie_cable(pci);
     if (pci.gpu) {
-      draft_.connect(gpus_.at(pci.bus_id), parent, bus);
+      draft_.connect(gpus_.at({host_, bus_key(pci.bus_id)}), parent, bus);
       return;
     }
     for (const NcclNet& net : pci.nets) add_nic(net, parent, bus);
@@ -278,69 +290,75 @@ class NcclBuilder {
     for (const NcclPci& below : pci.below) add_below(below, bridge);
   }
 
+  // GB/s of one link.
+  [[nodiscard]] double link_rate(const NcclGpu& gpu, const NcclNvlink& link) const {
+    if (!gpu.architecture.empty()) return xgmi_gigabytes(gpu.architecture);
+    if (!gpu.compute_capability) fail(link.line, "NVLinks of a <gpu> without sm: their rate is unknown");
+    return nvlink_gigabytes(*gpu.compute_capability);
+  }
+
   void add_nvlinks() {
     std::optional<DraftVertex> nvswitch;
-    std::map<std::pair<std::string, std::string>, std::int64_t> pairs;
-    bool any = false;
+    std::map<std::pair<Place, Place>, std::int64_t> pairs;
     for (const Seat& seat : seats_) {
       const NcclGpu& gpu = *seat.pci->gpu;
-      const DraftVertex vertex = gpus_.at(seat.pci->bus_id);
+      const DraftVertex vertex = gpus_.at(place_of(seat));
       std::int64_t to_switch = 0, to_cpu = 0;
+      double rate = 0;  // of one link
       for (const NcclNvlink& link : gpu.nvlinks) {
-        if (!gpu.compute_capability) fail(link.line, "NVLinks of a <gpu> without sm: their rate is unknown");
-        any = true;
+        rate = link_rate(gpu, link);
         if (link.to == NcclNvlink::To::Switch) to_switch += link.count;
         if (link.to == NcclNvlink::To::Cpu) to_cpu += link.count;
-        if (link.to == NcclNvlink::To::Gpu) connect_pair(*seat.pci, link, pairs);
+        if (link.to == NcclNvlink::To::Gpu) connect_pair(seat, link, rate, pairs);
       }
       if (to_switch > 0) {
         if (!nvswitch) nvswitch = draft_.add_switch(prefix_ + "nvswitch", node_);
-        draft_.connect(vertex, *nvswitch, duplex(nvlinks_rate(gpu, to_switch), kHalfMicrosecond));
+        draft_.connect(vertex, *nvswitch, duplex(rate * static_cast<double>(to_switch), kHalfMicrosecond));
       }
-      const double socket = nvlinks_rate(gpu, to_cpu) + gpu.chip_to_chip;
+      const double socket = rate * static_cast<double>(to_cpu) + gpu.chip_to_chip;
       if (socket > 0) draft_.connect(vertex, socket_of_.at(seat.cpu), duplex(socket, kHalfMicrosecond));
     }
-    if (!any) note("found no NVLinks");
   }
 
   // Both ends tell of a link; each pair is connected once.
-  void connect_pair(const NcclPci& from, const NcclNvlink& link,
-                    std::map<std::pair<std::string, std::string>, std::int64_t>& pairs) {
-    const auto to = gpus_.find(link.bus_id);
-    if (to == gpus_.end() || link.bus_id == from.bus_id)
-      fail(link.line, fmt::format("NVLinks lead to {}, which is no other GPU of the host", link.bus_id));
-    const auto [at, first] = pairs.try_emplace(std::minmax(from.bus_id, link.bus_id), link.count);
+  void connect_pair(const Seat& from, const NcclNvlink& link, double rate,
+                    std::map<std::pair<Place, Place>, std::int64_t>& pairs) {
+    const Place here = place_of(from), there{from.host, bus_key(link.bus_id)};
+    const auto [at, first] = pairs.try_emplace(std::minmax(here, there), link.count);
     if (first) {
-      draft_.connect(gpus_.at(from.bus_id), to->second,
-                     duplex(nvlinks_rate(*from.gpu, link.count), kMicrosecond));
+      draft_.connect(gpus_.at(here), gpus_.at(there),
+                     duplex(rate * static_cast<double>(link.count), kMicrosecond));
     } else if (at->second != link.count) {
-      fail(link.line, fmt::format("{} NVLinks between {} and {}, which were {} from the other end",
-                                  link.count, from.bus_id, link.bus_id, at->second));
+      fail(link.line, fmt::format("{} {} between {} and {}, which were {} from the other end", link.count,
+                                  from.pci->gpu->architecture.empty() ? "NVLinks" : "xGMI links",
+                                  from.pci->bus_id, link.bus_id, at->second));
     }
   }
 
   const NcclImport& import_;
+  NcclDump dump_;
   std::int64_t line_;
   TopologyDraft draft_;
-  std::vector<std::vector<const NcclCpu*>> hosts_;
+  std::vector<Domain> domains_;
   std::map<std::string, std::int64_t> memory_;  // bytes, by kind
   std::vector<std::string> notes_;
   bool networked_ = false;
   DraftVertex network_;
   std::size_t nics_ = 0;
-  // The host that is being added:
+  // The domain that is being added, and its host:
   std::int32_t node_ = 0;
   std::string prefix_;
   std::vector<Seat> seats_;
-  std::map<std::string, DraftVertex> gpus_;  // by bus id
+  std::size_t host_ = 0;
+  std::map<Place, DraftVertex> gpus_;
   std::map<const NcclCpu*, DraftVertex> socket_of_;
-  std::size_t bridges_ = 0, nics_of_host_ = 0;
+  std::size_t bridges_ = 0, nics_of_node_ = 0, sockets_ = 0;
 };
 
 }  // namespace
 
-ImportedTopology topology_of(const NcclDump& dump, const NcclImport& import) {
-  return NcclBuilder(dump, import).build();
+ImportedTopology topology_of(NcclDump dump, const NcclImport& import) {
+  return NcclBuilder(std::move(dump), import).build();
 }
 
 }  // namespace pipesim

@@ -10,6 +10,14 @@
 
 namespace pipesim {
 
+/// Whether hosts of one file share their NVSwitches. NCCL writes several hosts to one file only where they do
+/// (MNNVL: NVL72 and the like), and joins them.
+enum class NvlinkDomain : std::uint8_t {
+  Auto,    ///< joined, unless their NVLinks lead to switches that an x86 host sees as its own
+  Joined,  ///< all hosts of the file are one domain
+  Hosts,   ///< each host is its own
+};
+
 /// Settings of an import that a dump does not contain.
 struct NcclImport {
   std::string name;                ///< of the topology
@@ -17,19 +25,20 @@ struct NcclImport {
   std::int64_t copies = 1;         ///< of the hosts, all on one network
   std::optional<DeviceKind> kind;  ///< of all GPUs; none: by their names or PCI device ids
   std::string origin = {};         ///< where figures come from; "": NCCL's topology `source`
+  NvlinkDomain domain = NvlinkDomain::Auto;
 };
 
 struct ImportedTopology {
   Topology topology;
-  std::vector<std::string> notes;  ///< what had to be assumed
+  std::vector<std::string> notes;  ///< what was added, left out or had to be assumed
 };
 
-/// The topology of a dump: GPUs, NVLinks (a switch stands for all NVSwitches of a host), bridges, CPUs and,
-/// with more than one host, NICs on one network that keeps up with all of them. Rates are those that NCCL
-/// counts with (src/graph/topo.h and topo.cc): NVLinks by compute capability, PCIe by GT/s and lanes, CPUs by
-/// vendor and model, networks at 12 of 12.5 GB/s; latencies are those of the presets. Memory is the GPUs'
-/// where they tell it (the least of a kind), else that of the kind. InputError `FILE:LINE: …`, without a line
-/// where there is no file, when there are no GPUs, a GPU's kind is unknown, or NVLinks lead nowhere.
-ImportedTopology topology_of(const NcclDump& dump, const NcclImport& import);
+/// The topology of a dump: GPUs, NVLinks (a switch stands for all NVSwitches of a domain), bridges, CPUs and,
+/// with more than one domain, NICs on one network that keeps up with all of them. Hosts of one NVLink domain
+/// are one node. Rates are those that NCCL counts with (link_rates.h); latencies are those of the presets.
+/// What a file of PCI devices leaves to NCCL is added first (nccl_completion.h). Memory is the GPUs' where
+/// they tell it (the least of a kind), else that of the kind. InputError `FILE:LINE: …`, without a line where
+/// there is no file, when there are no GPUs or a GPU's kind is unknown.
+ImportedTopology topology_of(NcclDump dump, const NcclImport& import);
 
 }  // namespace pipesim

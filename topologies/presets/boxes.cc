@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "topologies/device_kinds.h"
+#include "topologies/presets/cube_mesh.h"
 
 namespace pipesim {
 
@@ -97,30 +98,6 @@ class Box {
   const BoxPlace& place_;
   std::vector<DraftVertex> gpus_;
 };
-
-// NVLinks between the pairs of a DGX-1 with V100: `nvidia-smi topo -m` in NVIDIA's DGX-1 white paper; NCCL
-// topology dump in NVIDIA/nccl#671. Two quads (0-3 and 4-7), fully meshed, joined corner to corner. Six links
-// a GPU.
-struct NvlinkPair {
-  std::size_t a, b;
-  int links;
-};
-constexpr std::array<NvlinkPair, 16> kCubeMesh{{{0, 1, 1},
-                                                {0, 2, 1},
-                                                {0, 3, 2},
-                                                {1, 2, 2},
-                                                {1, 3, 1},
-                                                {2, 3, 2},
-                                                {4, 5, 1},
-                                                {4, 6, 1},
-                                                {4, 7, 2},
-                                                {5, 6, 2},
-                                                {5, 7, 1},
-                                                {6, 7, 2},
-                                                {0, 4, 2},
-                                                {1, 5, 2},
-                                                {2, 6, 1},
-                                                {3, 7, 1}}};
 
 void connect_cube_mesh(Box& box) {
   for (const auto [a, b, links] : kCubeMesh)

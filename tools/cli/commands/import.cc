@@ -26,6 +26,10 @@ ImportedTopology import_of_file(const Arguments& arguments) {
       arguments.has("name") ? arguments.text("name") : std::filesystem::path(import.source).stem().string();
   import.copies = arguments.integer("nodes", 1, most_copies);
   import.kind = imported_kind_of(arguments);
+  const std::string& domain = arguments.text("nvlink-domain");
+  import.domain = domain == "joined"  ? NvlinkDomain::Joined
+                  : domain == "hosts" ? NvlinkDomain::Hosts
+                                      : NvlinkDomain::Auto;
   return topology_of(parse_nccl_dump(read_file(import.source), import.source), import);
 }
 
@@ -34,6 +38,8 @@ void check_import_of_this_machine(const Arguments& arguments) {
   imported_kind_of(arguments);
   if (arguments.given("nodes"))
     throw UsageError("import: --nodes goes with FILE: this machine is not asked for its NICs");
+  if (arguments.given("nvlink-domain"))
+    throw UsageError("import: --nvlink-domain goes with FILE: this machine is one host");
 }
 
 int write_model(const Arguments& arguments, const OperatorGraph& graph, const std::string& json,
@@ -63,7 +69,7 @@ int import_onnx(const Arguments& arguments, const std::string& text, Streams& st
 int import_model(const Arguments& arguments, Streams& streams) {
   if (arguments.operands().size() == 1)
     throw UsageError("import: a model is read from a FILE, and there is none");
-  for (const char* option : {"nodes", "virtual-devices", "device", "name"}) {
+  for (const char* option : {"nodes", "nvlink-domain", "virtual-devices", "device", "name", "json"}) {
     if (arguments.given(option)) throw UsageError(fmt::format("import: --{} goes with topology", option));
   }
   const std::string& source = arguments.operands()[1];
@@ -86,7 +92,7 @@ int run_import(const Arguments& arguments, Streams& streams) {
   const std::string& what = arguments.operands()[0];
   if (what == "plan") return import_plan(arguments, streams);
   for (const Option& option : import_plan_options()) {
-    if (arguments.given(option.name))
+    if (option.name != "json" && arguments.given(option.name))
       throw UsageError(fmt::format("import: --{} goes with plan", option.name));
   }
   if (what == "model") return import_model(arguments, streams);
@@ -116,7 +122,11 @@ Command import_command() {
           "report them, with memory, NVLinks, PCIe and processors. That needs libpipesim_cuda.so and a "
           "driver. NCCL's XML also names the NICs, so that several hosts can be joined. Nothing is "
           "measured: link rates are those that NCCL assumes, and other figures come from the GPU's "
-          "kind, by name or PCI device id.\n\n--virtual-devices N divides the first GPU into N parts, "
+          "kind, by name or PCI device id.\n\nFiles that clouds ship for NCCL_TOPO_FILE name PCI devices "
+          "only. "
+          "What NCCL finds itself is added by their PCI ids: NVLinks or NVSwitches, and NICs. Hosts in one "
+          "file with a common NVLink domain, as in an NVL72, become one node. Files of RCCL for AMD's GPUs "
+          "are read too.\n\n--virtual-devices N divides the first GPU into N parts, "
           "with the multiprocessors that the driver gives to each. Copies between parts share one bus, "
           "the GPU's memory. The file says which figures come from a datasheet and which are "
           "derived.\n\nTypes of config.json that can be read: llama, mistral, mixtral, qwen2, "
@@ -148,6 +158,14 @@ Command import_command() {
                    .argument = "N",
                    .default_value = "1",
                    .help = "copies of the hosts of FILE, on one network"},
+                  {.name = "nvlink-domain",
+                   .argument = "HOW",
+                   .default_value = "auto",
+                   .help = "whether the hosts of FILE share NVSwitches",
+                   .choices = {{"auto",
+                                "joined where their NVLinks lead to switches that no host has itself"},
+                               {"joined", "all hosts of FILE are one domain and one node"},
+                               {"hosts", "each host is its own"}}},
                   {.name = "virtual-devices",
                    .argument = "N",
                    .default_value = "",
@@ -156,8 +174,10 @@ Command import_command() {
                   {.name = "device",
                    .argument = "KIND",
                    .default_value = "",
-                   .help = "the kind of all GPUs, such as H200",
-                   .details = "Overrides what their names or PCI device ids say."},
+                   .help = "the kind of all GPUs, such as H200, or a .json file with one",
+                   .details = "Overrides what their names or PCI device ids say. A file has the name and the "
+                              "figures: {\"mine\": {\"peak\": {\"bfloat16\": \"300 TFLOP/s\"}, \"memory\": "
+                              "\"48 GB\", \"memory_bandwidth\": \"900 GB/s\"}}."},
                   {.name = "name",
                    .argument = "NAME",
                    .default_value = "",

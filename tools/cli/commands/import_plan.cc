@@ -64,7 +64,7 @@ struct ImportedRun {
 
 ImportedRun imported_run_of(const Arguments& a) {
   if (a.operands().size() == 1) throw UsageError("import: a plan is read from a FILE, and there is none");
-  for (const char* option : {"nodes", "virtual-devices", "device", "name"}) {
+  for (const char* option : {"nodes", "nvlink-domain", "virtual-devices", "device", "name"}) {
     if (a.given(option)) throw UsageError(fmt::format("import: --{} goes with topology", option));
   }
   if (!a.has("topology"))

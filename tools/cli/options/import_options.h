@@ -9,11 +9,13 @@
 
 namespace pipesim {
 
-/// --device of import, if it was given. UsageError when there is no such kind.
+/// --device of import, if it was given: a built-in kind, or a kind in a file. UsageError when there is no
+/// such kind.
 std::optional<DeviceKind> imported_kind_of(const Arguments& arguments);
 
-/// Writes the import to the file that --output names. Writes to `streams.err` what had to be assumed about
-/// `source`.
+/// Writes the import to the file that --output names, else to `streams.out`. Writes to `streams.err`, and
+/// with
+/// --json to the object too, what was added, left out or had to be assumed about `source`.
 void write_imported(const ImportedTopology& imported, const std::string& source, const Arguments& arguments,
                     Streams& streams);
 
