@@ -216,8 +216,8 @@ class HostCompletion {
       if (pci->gpu->nvlinks.empty() && !reached.contains(bus_key(pci->bus_id)))
         add_line(
             notes_,
-            fmt::format("line {}: GPU {} has no {}, though {} of its host {}; it is reached over PCIe",
-                        pci->line, pci->bus_id, links_name(*pci), counted(gpus_.size() - without, "other"),
+            fmt::format("line {}: {} has no {}, though {} of its host {}; it is reached over PCIe", pci->line,
+                        called(*pci), links_name(*pci), counted(gpus_.size() - without, "other"),
                         gpus_.size() - without == 1 ? "does" : "do"));
       for (const NcclNvlink& link : pci->gpu->nvlinks) {
         if (link.to == NcclNvlink::To::Gpu && !ends.contains({bus_key(link.bus_id), bus_key(pci->bus_id)}))
@@ -245,7 +245,7 @@ class HostCompletion {
     std::int64_t sum = 0;
     for (const NcclNvlink& link : pci.gpu->nvlinks) sum += link.count;
     if (product != nullptr && product->vendor == kNvidiaVendor && product->links > 0 && sum > product->links)
-      add_line(notes_, fmt::format("line {}: GPU {} has {} NVLinks, and {} has {}", pci.line, pci.bus_id, sum,
+      add_line(notes_, fmt::format("line {}: {} has {} NVLinks, and {} has {}", pci.line, called(pci), sum,
                                    product->kind, product->links));
   }
 

@@ -255,6 +255,8 @@ class NcclReader {
 
 }  // namespace
 
+std::string called(const NcclPci& gpu) { return (gpu.bus_id.starts_with("GPU") ? "" : "GPU ") + gpu.bus_id; }
+
 std::string bus_key(std::string_view bus_id) {
   std::string digits;
   for (const char c : bus_id) {

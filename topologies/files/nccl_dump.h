@@ -71,6 +71,9 @@ struct NcclDump {
   std::vector<std::string> notes;  ///< what was left out or had to be guessed, with its line
 };
 
+/// What messages call a GPU: "GPU 0000:18:00.0", or "GPU0" where the file has no addresses.
+std::string called(const NcclPci& gpu);
+
 /// What two spellings of a bus id have in common: NCCL compares its hexadecimal digits alone.
 std::string bus_key(std::string_view bus_id);
 

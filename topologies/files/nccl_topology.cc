@@ -103,10 +103,10 @@ class NcclBuilder {
   }
 
   ImportedTopology build() && {
-    const auto nodes = static_cast<std::int64_t>(domains_.size()) * import_.copies;
+    const auto nodes = static_cast<std::int64_t>(domains_.size()) * copies_;
     networked_ = nodes > 1;
     if (networked_) network_ = draft_.add_switch("network");
-    for (std::int64_t copy = 0; copy < import_.copies; ++copy) {
+    for (std::int64_t copy = 0; copy < copies_; ++copy) {
       for (const Domain& domain : domains_) add_domain(domain);
     }
     if (networked_ && nics_ == 0)
@@ -134,12 +134,17 @@ class NcclBuilder {
     const auto all = [&](bool shared) {
       return std::ranges::all_of(hosts, [&](const Host& host) { return reaches_switches(host, shared); });
     };
-    const bool joined = several && (import_.domain == NvlinkDomain::Joined ||
-                                    (import_.domain == NvlinkDomain::Auto && all(true)));
-    if (joined && !all(false))
-      fail(line_,
-           "--nvlink-domain joined: a host has no NVLinks to NVSwitches, which could join it to others");
-    if (joined) {
+    if (import_.domain == NvlinkDomain::Joined && (several || import_.copies > 1)) {
+      if (!all(false))
+        fail(line_,
+             "--nvlink-domain joined: a host has no NVLinks to NVSwitches, which could join it to others");
+      Domain& domain = domains_.emplace_back();
+      for (std::int64_t copy = 0; copy < import_.copies; ++copy)
+        std::ranges::copy(hosts, std::back_inserter(domain));
+      copies_ = 1;
+      return;
+    }
+    if (several && import_.domain == NvlinkDomain::Auto && all(true)) {
       note(
           fmt::format("{} hosts are one NVLink domain and one node, as NCCL joins the hosts of a file; "
                       "--nvlink-domain hosts keeps them apart",
@@ -147,8 +152,14 @@ class NcclBuilder {
       domains_.push_back(std::move(hosts));
       return;
     }
-    if (several && all(false))
+    if (several && all(false) && import_.domain == NvlinkDomain::Auto)
       note("NVSwitches of different hosts are taken to be apart; --nvlink-domain joined joins them");
+    if (!several && import_.copies > 1 && import_.domain == NvlinkDomain::Auto &&
+        hosts.front().front()->architecture == "arm64" && all(true))
+      note(
+          "copies of the host are taken to be NVLink domains of their own; --nvlink-domain joined makes them "
+          "one, "
+          "as in an NVL72");
     for (Host& host : hosts) domains_.push_back({std::move(host)});
   }
 
@@ -169,17 +180,19 @@ class NcclBuilder {
       fail(line_, fmt::format("a host has {} <cpu>, allowed: up to {}", cpus.size(), most_sockets));
     const bool of_amd = std::ranges::any_of(
         seats_of({cpus}), [](const Seat& seat) { return !seat.pci->gpu->architecture.empty(); });
+    if (cpus.size() > 1 && cpus.front()->architecture.empty())
+      note("processors that are not told count as 6 GB/s between them, as NCCL's oldest");
     std::vector<DraftVertex> sockets;
     for (const NcclCpu* cpu : cpus) {
       sockets.push_back(draft_.add_switch(fmt::format("{}cpu{}", prefix_, sockets_++), node_));
-      socket_of_[cpu] = sockets.back();
+      socket_of_[{host_, cpu}] = sockets.back();
       for (std::size_t other = 0; other + 1 < sockets.size(); ++other)
         draft_.connect(sockets[other], sockets.back(),
                        duplex(between_processors(*cpu, of_amd), kHalfMicrosecond));
     }
     for (const NcclCpu* cpu : cpus) {
-      for (const NcclPci& pci : cpu->pci) add_below(pci, socket_of_[cpu]);
-      for (const NcclNet& net : cpu->nets) add_nic(net, socket_of_[cpu], net_cable(net));
+      for (const NcclPci& pci : cpu->pci) add_below(pci, socket_of_.at({host_, cpu}));
+      for (const NcclNet& net : cpu->nets) add_nic(net, socket_of_.at({host_, cpu}), net_cable(net));
     }
   }
 
@@ -246,8 +259,10 @@ class NcclBuilder {
             ? fmt::format("is AMD's with the unknown PCI device id {:#06x}", pci.device_id)
         : pci.vendor == kNvidiaVendor ? fmt::format("has the unknown PCI device id {:#06x}", pci.device_id)
                                       : "has no PCI device id of NVIDIA";
-    fail(pci.line, fmt::format("GPU {} {}; its kind must be given (--device KIND), one of {}", pci.bus_id,
-                               what, list_names(built_in_device_kind_names())));
+    const bool addressed = pci.vendor != 0 || !pci.bus_id.starts_with("GPU");
+    fail(pci.line, fmt::format("{} {}; its kind must be given (--device KIND), one of {}", called(pci),
+                               addressed || !gpu.name.empty() ? what : "has no name here",
+                               list_names(built_in_device_kind_names())));
   }
 
   [[noreturn]] void fail(std::int64_t line, const std::string& what) const {
@@ -316,7 +331,8 @@ class NcclBuilder {
         draft_.connect(vertex, *nvswitch, duplex(rate * static_cast<double>(to_switch), kHalfMicrosecond));
       }
       const double socket = rate * static_cast<double>(to_cpu) + gpu.chip_to_chip;
-      if (socket > 0) draft_.connect(vertex, socket_of_.at(seat.cpu), duplex(socket, kHalfMicrosecond));
+      if (socket > 0)
+        draft_.connect(vertex, socket_of_.at({seat.host, seat.cpu}), duplex(socket, kHalfMicrosecond));
     }
   }
 
@@ -340,6 +356,7 @@ class NcclBuilder {
   std::int64_t line_;
   TopologyDraft draft_;
   std::vector<Domain> domains_;
+  std::int64_t copies_ = import_.copies;        // of the domains
   std::map<std::string, std::int64_t> memory_;  // bytes, by kind
   std::vector<std::string> notes_;
   bool networked_ = false;
@@ -351,7 +368,7 @@ class NcclBuilder {
   std::vector<Seat> seats_;
   std::size_t host_ = 0;
   std::map<Place, DraftVertex> gpus_;
-  std::map<const NcclCpu*, DraftVertex> socket_of_;
+  std::map<std::pair<std::size_t, const NcclCpu*>, DraftVertex> socket_of_;  // by host and processor
   std::size_t bridges_ = 0, nics_of_node_ = 0, sockets_ = 0;
 };
 

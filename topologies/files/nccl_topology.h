@@ -14,7 +14,7 @@ namespace pipesim {
 /// (MNNVL: NVL72 and the like), and joins them.
 enum class NvlinkDomain : std::uint8_t {
   Auto,    ///< joined, unless their NVLinks lead to switches that an x86 host sees as its own
-  Joined,  ///< all hosts of the file are one domain
+  Joined,  ///< all hosts of the file, and their copies, are one domain
   Hosts,   ///< each host is its own
 };
 

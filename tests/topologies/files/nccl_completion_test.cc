@@ -225,6 +225,22 @@ TEST(NcclCompletion, JoinsTheTraysOfOneNvlinkDomain) {
   EXPECT_DOUBLE_EQ(racks.route(DeviceId(0), DeviceId(4)).bandwidth.value, 48e9);
 }
 
+// Eighteen trays of an NVL72, of which the file has one.
+TEST(NcclCompletion, JoinsTheCopiesOfATrayWhenAsked) {
+  const std::string text = completion_fixture("nccl_two_trays.xml");
+  const std::size_t second = text.find("  <cpu", text.find("</cpu>"));
+  const std::string tray = text.substr(0, second) + "</system>\n";
+  const ImportedTopology rack = completed(tray, {18, "", NvlinkDomain::Joined});
+  EXPECT_EQ(rack.topology.num_nodes(), 1U);
+  EXPECT_EQ(rack.topology.num_devices(), 36U);
+  EXPECT_DOUBLE_EQ(rack.topology.route(DeviceId(0), DeviceId(35)).bandwidth.value, 721.8e9);
+  EXPECT_DOUBLE_EQ(gigabytes_between(rack.topology, "gpu35", "cpu17"), 5 * 44.712 + 48);
+  const ImportedTopology apart = completed(tray, {18});
+  EXPECT_EQ(apart.topology.num_nodes(), 18U);
+  EXPECT_THAT(apart.notes, ElementsAre("copies of the host are taken to be NVLink domains of their own; "
+                                       "--nvlink-domain joined makes them one, as in an NVL72"));
+}
+
 TEST(NcclCompletion, JoinsHostsWithSwitchesOfTheirOwnOnlyWhenAsked) {
   const std::string text =
       changed(completion_fixture("nccl_h200_quarter.xml"), "host_hash=\"0x16fe256e956b115c\" numaid=\"1\"",

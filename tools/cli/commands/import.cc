@@ -12,6 +12,7 @@
 #include "tools/cli/commands/import_plan.h"
 #include "tools/cli/options/import_options.h"
 #include "topologies/files/nccl_topology.h"
+#include "topologies/files/topology_matrix.h"
 
 namespace pipesim {
 namespace {
@@ -30,7 +31,10 @@ ImportedTopology import_of_file(const Arguments& arguments) {
   import.domain = domain == "joined"  ? NvlinkDomain::Joined
                   : domain == "hosts" ? NvlinkDomain::Hosts
                                       : NvlinkDomain::Auto;
-  return topology_of(parse_nccl_dump(read_file(import.source), import.source), import);
+  const std::string text = read_file(import.source);
+  if (!is_topology_matrix(text)) return topology_of(parse_nccl_dump(text, import.source), import);
+  import.origin = "what nvidia-smi or rocm-smi told, " + import.source;
+  return topology_of(parse_topology_matrix(text, import.source, import.kind), import);
 }
 
 // Checks what can be checked without asking for GPUs.
@@ -126,7 +130,8 @@ Command import_command() {
           "only. "
           "What NCCL finds itself is added by their PCI ids: NVLinks or NVSwitches, and NICs. Hosts in one "
           "file with a common NVLink domain, as in an NVL72, become one node. Files of RCCL for AMD's GPUs "
-          "are read too.\n\n--virtual-devices N divides the first GPU into N parts, "
+          "are read too, and what \"nvidia-smi topo -m\" or \"rocm-smi --showtopo\" "
+          "prints.\n\n--virtual-devices N divides the first GPU into N parts, "
           "with the multiprocessors that the driver gives to each. Copies between parts share one bus, "
           "the GPU's memory. The file says which figures come from a datasheet and which are "
           "derived.\n\nTypes of config.json that can be read: llama, mistral, mixtral, qwen2, "
@@ -147,7 +152,8 @@ Command import_command() {
                     .help = "topology, model or plan",
                     .choices = {{"topology"}, {"model"}, {"plan"}}},
                    {.name = "FILE",
-                    .help = "XML of NCCL, ONNX, a config.json, or a run of a framework",
+                    .help = "XML of NCCL, text of nvidia-smi or rocm-smi, ONNX, a config.json, or a run of a "
+                            "framework",
                     .required = false}},
       .options = {{.name = "output",
                    .argument = "FILE",
@@ -164,7 +170,7 @@ Command import_command() {
                    .help = "whether the hosts of FILE share NVSwitches",
                    .choices = {{"auto",
                                 "joined where their NVLinks lead to switches that no host has itself"},
-                               {"joined", "all hosts of FILE are one domain and one node"},
+                               {"joined", "all hosts of FILE and their copies are one domain and one node"},
                                {"hosts", "each host is its own"}}},
                   {.name = "virtual-devices",
                    .argument = "N",
