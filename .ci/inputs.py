@@ -27,7 +27,7 @@ READERS = {
     "constants": ["costmodel/constants/cluster_constants.h"],
     "instances": ["search/intra/files/read_instance.h", "search/intra/solve.h"],
     "models": ["models/model_json.h"],
-    "nccl": ["topologies/files/nccl_topology.h", "topologies/files/topology_json.h"],
+    "nccl": ["topologies/files/nccl_topology.h", "topologies/files/topology_json.h", "topologies/files/topology_matrix.h"],
     "onnx": ["models/onnx/onnx_model.h", "models/model_json.h"],
     "plans": ["taskgraph/plan/plan_json.h"],
     "profiles": ["models/import_profile.h", "models/model_json.h"],

@@ -33,8 +33,10 @@
 #include "tools/interop/settings/toml_settings.h"
 #include "tools/interop/settings/yaml_settings.h"
 #include "tools/interop/shell/shell_script.h"
+#include "topologies/device_kinds.h"
 #include "topologies/files/nccl_topology.h"
 #include "topologies/files/topology_json.h"
+#include "topologies/files/topology_matrix.h"
 
 namespace pipesim {
 namespace {
@@ -68,8 +70,12 @@ void read_profile(std::string_view bytes) {
 }
 
 void read_nccl(std::string_view bytes) {
-  const NcclDump dump = parse_nccl_dump(bytes, "node.xml");
-  const Topology topology = topology_of(dump, {"node", "node.xml", 2, {}}).topology;
+  const bool text = is_topology_matrix(bytes);
+  const std::optional<DeviceKind> kind =
+      text ? std::optional(*find_built_in_device_kind("H100-SXM5")) : std::nullopt;
+  const NcclDump dump =
+      text ? parse_topology_matrix(bytes, "node.xml", kind) : parse_nccl_dump(bytes, "node.xml");
+  const Topology topology = topology_of(dump, {"node", "node.xml", 2, kind}).topology;
   require(parse_topology(to_json(topology), "again") == topology, "a topology is written and read again");
 }
 

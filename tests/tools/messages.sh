@@ -19,6 +19,11 @@ echo '{"pipesim_study": 1, "arguments": [], "plans": "best"}' >study.json
 printf 'SQLite format 3\0' >calibration.db
 printf '\010\007' >network.onnx
 echo '<system version="1">' >node.xml
+echo '<system version="1"><cpu><pci busid="0000:00:16.0"/></cpu></system>' >bridges.xml
+echo '<system version="1"><cpu><pci busid="0000:18:00.0" class="0x030200" vendor="0x10de" device="0x2330"><gpu dev="0" sm="90"/><gpu dev="1" sm="90"/></pci></cpu></system>' >two.xml
+echo '<system version="2"><cpu><pci busid="0000:0c:00.0" class="0x120000" vendor="0x1002"><gpu dev="0" gcn="gfx1201"/></pci></cpu></system>' >radeon.xml
+echo '<system version="1"><cpu><pci busid="0000:18:00.0" class="0x030200" vendor="0x10de" device="0x2330"/></cpu></system>' >h100.xml
+printf 'GPU0 GPU1\nGPU0 X SYS\nGPU1 PIX X\n' >matrix.txt
 echo hello >notes.txt
 touch empty.json
 

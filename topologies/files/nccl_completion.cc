@@ -230,10 +230,10 @@ class HostCompletion {
 
   void report_no_links() {
     using enum GpuProduct::Wiring;
-    if (gpus_.size() == 1) return;
     const GpuProduct* product = product_of(*gpus_.front(), kind_);
-    const bool expected = product != nullptr && (product->wiring == Switch || product->wiring == CubeMesh ||
-                                                 product->wiring == Mesh);
+    const bool expected =
+        product != nullptr && gpus_.size() > 1 &&
+        (product->wiring == Switch || product->wiring == CubeMesh || product->wiring == Mesh);
     const std::string links = fmt::format("found no {}", links_name(*gpus_.front()));
     add_line(notes_, expected ? fmt::format("{}, which {} has; these GPUs are taken to be without", links,
                                             product->kind)
@@ -256,7 +256,7 @@ class HostCompletion {
       const NicProduct* product = find_nic_product(pci->vendor, pci->device_id);
       constexpr std::int64_t megabits = 1'000;
       if (product != nullptr) {
-        pci->nets.push_back({pci->bus_id, product->gigabits * megabits});
+        pci->nets.push_back({pci->bus_id, product->gigabits * megabits, product->microseconds});
         ++known[{std::string(product->name), product->gigabits}];
         continue;
       }

@@ -74,7 +74,7 @@ constexpr std::int64_t kMellanox = 0x15b3, kAmazon = 0x1d0f, kBroadcom = 0x14e4,
                        kIntel = 0x8086;
 
 // Rates: NVIDIA's and the others' product briefs; AWS's pages of p4d, p5, p5en and p6 for the Elastic Fabric
-// Adapter, whose ids github.com/aws/aws-ofi-nccl names.
+// Adapter, whose ids and latencies github.com/aws/aws-ofi-nccl names (src/platform-aws.cpp).
 constexpr std::array<NicProduct, 25> kNicProducts{{{kMellanox, 0x1011, "Connect-IB", 56},
                                                    {kMellanox, 0x1013, "ConnectX-4", 100},
                                                    {kMellanox, 0x1014, "ConnectX-4 virtual function", 100},
@@ -92,10 +92,10 @@ constexpr std::array<NicProduct, 25> kNicProducts{{{kMellanox, 0x1011, "Connect-
                                                    {kMellanox, 0x1023, "ConnectX-8", 800},
                                                    {kMellanox, 0xa2d6, "BlueField-2", 200},
                                                    {kMellanox, 0xa2dc, "BlueField-3", 400},
-                                                   {kAmazon, 0xefa0, "Elastic Fabric Adapter", 100},
-                                                   {kAmazon, 0xefa1, "Elastic Fabric Adapter", 100},
-                                                   {kAmazon, 0xefa2, "Elastic Fabric Adapter", 200},
-                                                   {kAmazon, 0xefa3, "Elastic Fabric Adapter", 400},
+                                                   {kAmazon, 0xefa0, "Elastic Fabric Adapter", 100, 75},
+                                                   {kAmazon, 0xefa1, "Elastic Fabric Adapter", 100, 75},
+                                                   {kAmazon, 0xefa2, "Elastic Fabric Adapter", 200, 35},
+                                                   {kAmazon, 0xefa3, "Elastic Fabric Adapter", 400, 35},
                                                    {kBroadcom, 0x1750, "BCM57508", 200},
                                                    {kBroadcom, 0x1760, "BCM57608", 400},
                                                    {kHpe, 0x0501, "Slingshot 200Gb", 200},

@@ -45,7 +45,8 @@ std::string amd_architecture(std::string_view gcn);  ///< "gfx90a" of "910"
 struct NicProduct {
   std::int64_t vendor, device_id;
   std::string_view name;
-  std::int64_t gigabits;  ///< a second, of all ports that NCCL drives at a time
+  std::int64_t gigabits;    ///< a second, of all ports that NCCL drives at a time
+  double microseconds = 0;  ///< latency that the plugin tells NCCL; 0: none
 };
 const NicProduct* find_nic_product(std::int64_t vendor, std::int64_t device_id);
 

@@ -164,19 +164,21 @@ TEST(MachineTopology, SaysWhatIsNotTold) {
   GpuInventory found = inventory_of({gpu_of("NVIDIA H200", "0001:00:00.0", 90, kH200Memory)});
   found.gpus[0].pcie = {};
   found.gpus[0].numa_node = -1;
-  EXPECT_THAT(
-      made(found).notes,
-      ElementsAre("links of PCIe whose speed or width is not told count as PCIe 3.0 and as 16 lanes",
-                  "found no NVLinks", "GPUs whose NUMA node is not told are taken to be at one processor"));
+  EXPECT_THAT(made(found).notes,
+              ElementsAre("found no NVLinks",
+                          "links of PCIe whose speed or width is not told count as PCIe 3.0 and as 16 lanes",
+                          "GPUs whose NUMA node is not told are taken to be at one processor"));
 }
 
 TEST(MachineTopology, AsksForTheKindOfUnknownGpus) {
-  const GpuInventory found = inventory_of({gpu_of("NVIDIA GeForce RTX 4090", "0000:01:00.0", 89, 25e9)});
+  const GpuInventory found = inventory_of({gpu_of("NVIDIA GeForce RTX 2080", "0000:01:00.0", 89, 25e9)});
   EXPECT_EQ(
       refusal([&] { made(found); }),
-      "this machine: GPU 0000:01:00.0 is of the unknown kind \"NVIDIA GeForce RTX 4090\"; its kind must "
+      "this machine: GPU 0000:01:00.0 is of the unknown kind \"NVIDIA GeForce RTX 2080\"; its kind must "
       "be given (--device KIND), one of K80, P100-SXM2, P100-PCIe, V100-SXM2-16GB, V100-SXM2-32GB, "
-      "V100-PCIe, A100-40GB, A100-80GB, H100-SXM5, H100-500W, H800, H200, B200, GB200");
+      "V100-PCIe, A100-40GB, A100-80GB, A800, H100-SXM5, H100-500W, H800, H200, H100-PCIe, H100-NVL, H20, "
+      "B200, "
+      "GB200, B300, GB300, \u2026 (39 in all)");
   const Topology t =
       topology_of({"here", processor_of("", ""), found}, *find_built_in_device_kind("A100-40GB")).topology;
   EXPECT_EQ(t.kind(DeviceId(0)).name, "A100-40GB");

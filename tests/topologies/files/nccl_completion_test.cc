@@ -86,6 +86,8 @@ TEST(NcclCompletion, AddsNvswitchesAndNicsByPciIds) {
   EXPECT_DOUBLE_EQ(gigabytes_between(t, "node0.nic0", "network"), 12);
   EXPECT_DOUBLE_EQ(gigabytes_between(t, "node1.nic1", "network"), 12);
   EXPECT_EQ(t.route(DeviceId(0), DeviceId(3)).lanes.size(), 2U);
+  EXPECT_DOUBLE_EQ(t.route(DeviceId(0), DeviceId(4)).latency.value,
+                   75e-6 + 4 * 0.5e-6);  // as the plugin tells
   EXPECT_THAT(
       result.notes,
       ElementsAre("added, as NCCL finds them on the machine: 12 NVLinks to NVSwitches from each of 4 GPUs of "

@@ -27,7 +27,7 @@ ImportedTopology import_of_file(const Arguments& arguments) {
       arguments.has("name") ? arguments.text("name") : std::filesystem::path(import.source).stem().string();
   import.copies = arguments.integer("nodes", 1, most_copies);
   import.kind = imported_kind_of(arguments);
-  const std::string& domain = arguments.text("nvlink-domain");
+  const std::string& domain = arguments.choice("nvlink-domain", {"auto", "joined", "hosts"});
   import.domain = domain == "joined"  ? NvlinkDomain::Joined
                   : domain == "hosts" ? NvlinkDomain::Hosts
                                       : NvlinkDomain::Auto;
@@ -152,8 +152,7 @@ Command import_command() {
                     .help = "topology, model or plan",
                     .choices = {{"topology"}, {"model"}, {"plan"}}},
                    {.name = "FILE",
-                    .help = "XML of NCCL, text of nvidia-smi or rocm-smi, ONNX, a config.json, or a run of a "
-                            "framework",
+                    .help = "XML of NCCL, text of nvidia-smi, ONNX, config.json, a framework's run",
                     .required = false}},
       .options = {{.name = "output",
                    .argument = "FILE",

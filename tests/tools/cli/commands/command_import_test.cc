@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "sim/base/files.h"
@@ -31,6 +32,59 @@ TEST(Import, WritesTheTopologyOfAFile) {
   EXPECT_EQ(text.status, 0);
   EXPECT_EQ(parse_topology(text.out, "stdout").num_devices(), 3U);
   EXPECT_THAT(text.err, HasSubstr("nccl_a100_pairs.xml: links of PCIe whose speed or width is not told"));
+}
+
+TEST(Import, ListsWhatItAddsAndGuesses) {
+  const std::string dump = dump_file("nccl_cloud_a100.xml");
+  const Outcome text = pipesim_run({"import", "topology", dump, "--nodes", "2"});
+  EXPECT_EQ(text.status, 0);
+  EXPECT_THAT(text.err,
+              HasSubstr(dump + ": added, as NCCL finds them on the machine: 12 NVLinks to NVSwitches"));
+  const Outcome json = pipesim_run({"import", "topology", dump, "--nodes", "2", "--json"});
+  EXPECT_EQ(json.err, text.err);
+  const nlohmann::json document = nlohmann::json::parse(json.out);
+  EXPECT_EQ(document.at("devices"), 8);
+  EXPECT_EQ(document.at("notes").size(), 2U);
+  EXPECT_EQ(parse_topology(document.at("topology").dump(), "stdout"), parse_topology(text.out, "stdout"));
+  const TemporaryFolder folder;
+  const Outcome written = pipesim_run({"import", "topology", dump, "--json", "-o", folder.path("t.json")});
+  EXPECT_EQ(nlohmann::json::parse(written.out).at("file"), folder.path("t.json"));
+  EXPECT_EQ(load_topology(folder.path("t.json")).num_devices(), 4U);
+}
+
+TEST(Import, TakesAKindOfOnesOwn) {
+  const TemporaryFolder folder;
+  const std::string kind = folder.path("mine.json");
+  write_file(kind, R"({"mine": {
+    "peak": {"bfloat16": "300 TFLOP/s"},
+    "memory": "48 GB",
+    "memory_bandwidth": "900 GB/s"
+  }})");
+  const auto run = [&] {
+    return pipesim_run({"import", "topology", dump_file("nccl_cloud_a100.xml"), "--device", kind});
+  };
+  const Outcome outcome = run();
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  const Topology topology = parse_topology(outcome.out, "stdout");
+  EXPECT_EQ(topology.kind(DeviceId(0)).name, "mine");
+  EXPECT_THAT(outcome.err, HasSubstr("12 NVLinks to NVSwitches"));  // of the product that the PCI ids name
+  write_file(kind, R"({"mine": {"peak": {"bfloat16": "300 TFLOP/s"}, "memory": "48 GB"}})");
+  EXPECT_EQ(run().err, "pipesim: " + kind + ": /mine: \"memory_bandwidth\" is missing\n");
+  write_file(kind, R"({})");
+  EXPECT_EQ(run().err,
+            "pipesim: " + kind + ": /: found 0 members, allowed: one, the kind's name with its figures\n");
+}
+
+TEST(Import, JoinsOrPartsTheHostsOfAFile) {
+  const auto nodes = [&](const std::string& domain) {
+    const Outcome outcome =
+        pipesim_run({"import", "topology", dump_file("nccl_two_trays.xml"), "--nvlink-domain", domain});
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return parse_topology(outcome.out, "stdout").num_nodes();
+  };
+  EXPECT_EQ(nodes("auto"), 1U);
+  EXPECT_EQ(nodes("joined"), 1U);
+  EXPECT_EQ(nodes("hosts"), 2U);
 }
 
 TEST(Import, WritesTheModelOfAConfig) {
@@ -106,8 +160,8 @@ TEST(Import, RefusesWhatDoesNotGoTogether) {
                                                        "model or plan, as in \"pipesim import topology "
                                                        "plans\"; see \"pipesim help import\"\n"}));
   EXPECT_THAT(
-      pipesim_run({"import", "topology", "--device", "H20"}).err,
-      StartsWith("pipesim: option --device: unknown kind \"H20\" (did you mean \"H200\"?); allowed: "));
+      pipesim_run({"import", "topology", "--device", "H202"}).err,
+      StartsWith("pipesim: option --device: unknown kind \"H202\" (did you mean \"H200\"?); allowed: "));
 }
 
 TEST(Import, WritesTheModelOfAnOnnxFile) {
