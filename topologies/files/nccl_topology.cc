@@ -250,6 +250,17 @@ class NcclBuilder {
     refuse_kind(pci);
   }
 
+  // The names of AMD's kinds, or of all.
+  static std::vector<std::string> kinds_of(bool amd) {
+    std::vector<std::string> names = built_in_device_kind_names();
+    if (amd)
+      std::erase_if(names, [](const std::string& name) {
+        const GpuProduct* product = product_of_kind(name);
+        return product == nullptr || product->vendor != kAmdVendor;
+      });
+    return names;
+  }
+
   [[noreturn]] void refuse_kind(const NcclPci& pci) const {
     const NcclGpu& gpu = *pci.gpu;
     const std::string what =
@@ -262,7 +273,7 @@ class NcclBuilder {
     const bool addressed = pci.vendor != 0 || !pci.bus_id.starts_with("GPU");
     fail(pci.line, fmt::format("{} {}; its kind must be given (--device KIND), one of {}", called(pci),
                                addressed || !gpu.name.empty() ? what : "has no name here",
-                               list_names(built_in_device_kind_names())));
+                               list_names(kinds_of(pci.vendor == kAmdVendor || !gpu.architecture.empty()))));
   }
 
   [[noreturn]] void fail(std::int64_t line, const std::string& what) const {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <map>
 #include <utility>
@@ -62,11 +63,20 @@ std::optional<std::int64_t> number_after(std::string_view word, std::string_view
 
 bool is_gpu(std::string_view word) { return number_after(word, "GPU").has_value(); }
 
+// What a cell of either program may be.
+bool is_cell(std::string_view word) {
+  constexpr std::array<std::string_view, 9> cells{"X",   "SYS", "SOC",  "NODE", "PHB",
+                                                  "PXB", "PIX", "XGMI", "PCIE"};
+  return std::ranges::find(cells, word) != cells.end() || number_after(word, "NV") || number_after(word, "");
+}
+
 // A header names devices, the first of them a GPU; a row names one, and has a cell for each of them.
 bool is_header(const TextLine& line) {
   return !line.words.empty() && is_gpu(line.words.front()) &&
-         (line.words.size() == 1 || is_gpu(line.words[1]) || line.words[1] == "CPU" ||
-          line.words[1].starts_with("NIC") || line.words[1].starts_with("mlx"));
+         (line.words.size() == 1 || !is_cell(line.words[1]));
+}
+bool is_row(const TextLine& line) {
+  return line.words.size() > 1 && is_gpu(line.words.front()) && is_cell(line.words[1]);
 }
 
 struct MatrixRow {
@@ -189,7 +199,7 @@ class MatrixReader {
   void check_cell(const Matrix& table, std::size_t i, std::size_t j) const {
     const MatrixRow& row = table.rows[i];
     const std::string& cell = row.cells[j];
-    const std::vector<std::string> allowed{"X", "SYS", "NODE", "PHB", "PXB", "PIX"};
+    const std::vector<std::string> allowed{"X", "SYS", "SOC", "NODE", "PHB", "PXB", "PIX"};
     if ((i == j) != (cell == "X") ||
         (std::ranges::find(allowed, cell) == allowed.end() && !number_after(cell, "NV")))
       fail(row.line,
@@ -405,7 +415,8 @@ class MatrixReader {
 bool is_topology_matrix(std::string_view text) {
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos || text[first] == '<' || text[first] == '{') return false;
-  return std::ranges::any_of(lines_of(text), is_header);
+  const std::vector<TextLine> lines = lines_of(text);
+  return std::ranges::any_of(lines, is_header) && std::ranges::any_of(lines, is_row);
 }
 
 NcclDump parse_topology_matrix(std::string_view text, const std::string& source,

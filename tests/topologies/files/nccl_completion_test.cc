@@ -354,7 +354,7 @@ TEST(NcclCompletion, RefusesUnequalEndsOfXgmi) {
   unknown = changed(unknown, "gcn=\"gfx942\"", "gcn=\"gfx1201\"");
   EXPECT_THAT(refused_import(unknown),
               HasSubstr("node.xml:4: GPU 0000:0c:00.0 is AMD's gfx1201, of which there is no "
-                        "kind; its kind must be given (--device KIND)"));
+                        "kind; its kind must be given (--device KIND), one of MI60, MI100, "));
 }
 
 TEST(NcclCompletion, EveryProductHasAKind) {

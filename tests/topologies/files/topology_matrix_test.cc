@@ -123,6 +123,18 @@ TEST(TopologyMatrix, KeepsDirectNvlinks) {
   EXPECT_DOUBLE_EQ(matrix_rate(volta, "gpu2", "cpu0"), 12);
 }
 
+// NICs may have any name, and old drivers say SOC.
+TEST(TopologyMatrix, ReadsOldDriversAndAnyNic) {
+  const ImportedTopology result = read_matrix(
+      "        GPU0    ibp24s0 CPU Affinity\n"
+      "GPU0     X      SOC     0-19\n"
+      "ibp24s0 SOC      X\n",
+      "P100-SXM2", 2);
+  EXPECT_DOUBLE_EQ(matrix_rate(result.topology, "node0.gpu0", "node0.cpu0"), 12);
+  EXPECT_DOUBLE_EQ(matrix_rate(result.topology, "node0.nic0", "node0.cpu1"), 12);
+  EXPECT_DOUBLE_EQ(matrix_rate(result.topology, "node1.nic0", "network"), 12);
+}
+
 TEST(TopologyMatrix, OfCardsHasPcieOnly) {
   const std::string text =
       "\tGPU0\tGPU1\tGPU2\tGPU3\tCPU Affinity\tNUMA Affinity\n"
