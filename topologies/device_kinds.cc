@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "topologies/kinds/kind_parts.h"
+#include "topologies/kind_parts.h"
 
 namespace pipesim {
 namespace {

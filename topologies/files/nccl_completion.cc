@@ -7,9 +7,9 @@
 #include <set>
 #include <utility>
 
+#include "topologies/cube_mesh.h"
 #include "topologies/files/cloud_machines.h"
 #include "topologies/files/link_rates.h"
-#include "topologies/presets/cube_mesh.h"
 
 namespace pipesim {
 namespace {

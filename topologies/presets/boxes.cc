@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "topologies/cube_mesh.h"
 #include "topologies/device_kinds.h"
-#include "topologies/presets/cube_mesh.h"
 
 namespace pipesim {
 

@@ -48,7 +48,7 @@ std::string with_other(std::string text, const std::string& found, const std::st
   return text.replace(text.find(found), found.size(), instead);
 }
 
-// As the driver prints it of half an HGX H100, with the escapes that underline the header.
+// The driver prints this of a part of an HGX H100, with escapes that underline the header.
 const char* const kHopper =
     "\x1b[4mGPU0\tGPU1\tGPU2\tNIC0\tNIC1\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\x1b[0m\n"
     "GPU0\t X \tNV18\tNV18\tPIX\tSYS\t0-47,96-143\t0\t\tN/A\n"

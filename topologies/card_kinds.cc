@@ -2,7 +2,7 @@
 #include <string_view>
 #include <utility>
 
-#include "topologies/kinds/kind_parts.h"
+#include "topologies/kind_parts.h"
 
 namespace pipesim::kinds {
 namespace {

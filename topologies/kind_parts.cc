@@ -1,4 +1,4 @@
-#include "topologies/kinds/kind_parts.h"
+#include "topologies/kind_parts.h"
 
 #include <cmath>
 #include <utility>

@@ -1,6 +1,6 @@
 #include <utility>
 
-#include "topologies/kinds/kind_parts.h"
+#include "topologies/kind_parts.h"
 
 namespace pipesim::kinds {
 namespace {
