@@ -91,8 +91,7 @@ class HostCompletion {
     if (product == nullptr) return;
     if (!pci.gpu->compute_capability && product->compute_capability > 0)
       pci.gpu->compute_capability = product->compute_capability;
-    if (pci.gpu->architecture.empty() && product->vendor == kAmdVendor)
-      pci.gpu->architecture = product->kind.starts_with("MI3") ? "gfx942" : "gfx90a";
+    if (pci.gpu->architecture.empty()) pci.gpu->architecture = amd_architecture_of(product->kind);
   }
 
   // NCCL connects what it knows: a container with some of a machine's GPUs sees NVLinks to the others.

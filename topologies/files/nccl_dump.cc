@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <pugixml.hpp>
+#include <utility>
 
 #include "sim/base/errors.h"
 #include "topologies/files/pci_devices.h"
@@ -144,6 +145,9 @@ class NcclReader {
         continue;
       }
       result.gpu = gpu(child);
+      // RCCL writes compute units as sm, and older ones no gcn.
+      if (result.vendor == kAmdVendor && result.gpu->compute_capability)
+        result.gpu->units = std::exchange(result.gpu->compute_capability, std::nullopt).value();
     }
     if (!result.gpu && !gpu_left_out) find_bare_device(node, result);
     return result;
@@ -161,6 +165,11 @@ class NcclReader {
       note(node,
            fmt::format("{} is left out: a display controller of vendor {:#06x}", pci.bus_id, pci.vendor));
       return;
+    }
+    if (pci.vendor == 0 && find_gpu_product(kNvidiaVendor, pci.device_id) != nullptr) {
+      note(node,
+           fmt::format("GPU {} tells no vendor; by its device id it is taken for NVIDIA's", pci.bus_id));
+      pci.vendor = kNvidiaVendor;
     }
     pci.gpu.emplace().bare = true;
   }

@@ -152,8 +152,10 @@ class NcclBuilder {
       domains_.push_back(std::move(hosts));
       return;
     }
-    if (several && all(false) && import_.domain == NvlinkDomain::Auto)
-      note("NVSwitches of different hosts are taken to be apart; --nvlink-domain joined joins them");
+    if (several && import_.domain == NvlinkDomain::Auto)
+      note(all(false)
+               ? "NVSwitches of different hosts are taken to be apart; --nvlink-domain joined joins them"
+               : "hosts are taken to be apart, on one network: not all have NVLinks to NVSwitches");
     if (!several && import_.copies > 1 && import_.domain == NvlinkDomain::Auto &&
         hosts.front().front()->architecture == "arm64" && all(true))
       note(

@@ -126,6 +126,14 @@ std::string amd_architecture(std::string_view gcn) {
   return "gfx" + std::string(gcn);
 }
 
+std::string amd_architecture_of(std::string_view kind) {
+  if (kind == "MI60") return "gfx906";
+  if (kind == "MI100") return "gfx908";
+  if (kind.starts_with("MI2")) return "gfx90a";
+  if (kind.starts_with("MI35")) return "gfx950";
+  return kind.starts_with("MI3") ? "gfx942" : "";
+}
+
 std::string_view amd_kind_of(std::string_view architecture, std::int64_t units) {
   constexpr std::int64_t kOfMi250x = 110, kOfMi300a = 228;
   if (architecture == "gfx906") return "MI60";

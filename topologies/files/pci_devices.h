@@ -39,7 +39,8 @@ const GpuProduct* product_of_kind(std::string_view kind);
 /// The kind of AMD's GPU by its instruction set ("gfx942") and its compute units (0: not told); "" when there
 /// is none. Its processor "910" is gfx90a (RCCL, src/misc/archinfo.cc).
 std::string_view amd_kind_of(std::string_view architecture, std::int64_t units);
-std::string amd_architecture(std::string_view gcn);  ///< "gfx90a" of "910"
+std::string amd_architecture(std::string_view gcn);      ///< "gfx90a" of "910"
+std::string amd_architecture_of(std::string_view kind);  ///< "gfx90a" of "MI250X"; "": no kind of AMD
 
 /// A network interface that NCCL uses, with its line rate.
 struct NicProduct {

@@ -194,6 +194,11 @@ TEST(NcclCompletion, NeedsNoClassWhereIdsAreKnown) {
     while (text.find(left_out) != std::string::npos) text = changed(text, left_out, "");
   }
   text = changed(text, "0x20b0", "0x20B0");
+  const std::string no_vendor = changed(completion_fixture("nccl_cloud_a100.xml"), "vendor=\"0x10de\" ", "");
+  EXPECT_EQ(completed(no_vendor).topology.kind(DeviceId(0)).name, "A100-40GB");
+  EXPECT_THAT(completed(no_vendor).notes,
+              Contains("line 5: GPU 0000:11:1c.0 tells no vendor; by its device id it is "
+                       "taken for NVIDIA's"));
   const ImportedTopology result = completed(text, {2});
   EXPECT_EQ(result.topology.num_devices(), 8U);
   EXPECT_DOUBLE_EQ(gigabytes_between(result.topology, "node1.nic1", "network"), 12);
@@ -343,6 +348,24 @@ TEST(NcclCompletion, ReadsMeshesOfXgmi) {
   const ImportedTopology mi250x = completed(old);
   EXPECT_EQ(mi250x.topology.kind(DeviceId(0)).name, "MI250X");
   EXPECT_THAT(mi250x.notes, ElementsAre("GPUs of gfx90a with 110 compute units are taken for MI250X"));
+}
+
+// Without gcn, what RCCL writes as sm is no compute capability.
+TEST(NcclCompletion, KnowsAmdByItsPciIdAlone) {
+  std::string text = completion_fixture("rccl_mi300x_half.xml");
+  while (text.find(" gcn=\"gfx942\"") != std::string::npos) text = changed(text, " gcn=\"gfx942\"", "");
+  const Topology t = completed(text).topology;
+  EXPECT_EQ(t.kind(DeviceId(0)).name, "MI300X");
+  EXPECT_DOUBLE_EQ(gigabytes_between(t, "gpu0", "gpu1"), 48);
+  while (text.find("0x74a1") != std::string::npos) text = changed(text, "0x74a1", "0x75a3");
+  EXPECT_EQ(completed(text).topology.kind(DeviceId(0)).name, "MI355X");
+  const std::string ids = "vendor=\"0x1002\" device=\"0x74a5\"";
+  const ImportedTopology bare = completed(cloud_file(8, ids));
+  EXPECT_DOUBLE_EQ(gigabytes_between(bare.topology, "gpu0", "gpu7"), 48);
+  EXPECT_THAT(
+      bare.notes,
+      ElementsAre("added, as RCCL finds them on the machine: an xGMI link between every two of 8 GPUs of "
+                  "MI325X"));
 }
 
 TEST(NcclCompletion, RefusesUnequalEndsOfXgmi) {
