@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <utility>
@@ -31,6 +32,34 @@ struct LeftOut {
   std::set<std::string> gpus;  // to which they lead
   std::int64_t line = 0;
 };
+
+// The generation of a Broadcom switch that shows itself as a tree of two levels, though all its ports are
+// alike; 0: none (src/graph/topo.cc, getBcmGen).
+int two_level_switch(const NcclPci& pci, int level) {
+  constexpr std::int64_t broadcom = 0x1000, fourth = 0xc010, fifth = 0xc030, series = 0xf000;
+  if (pci.vendor != broadcom || pci.subsystem_vendor != broadcom) return 0;
+  const std::int64_t shown = pci.subsystem_device & series;
+  if (pci.device_id == fourth && shown == 0xa000) return 4;
+  return pci.device_id == fifth && shown == level * 0x1000 ? 5 : 0;
+}
+
+// Makes one switch of both levels, as NCCL does.
+void flatten_switches(std::vector<NcclPci>& devices) {
+  for (NcclPci& pci : devices) {
+    if (const int generation = two_level_switch(pci, 0); generation > 0) {
+      std::vector<NcclPci> below;
+      for (NcclPci& port : pci.below) {
+        if (!port.below.empty() && two_level_switch(port, 1) == generation) {
+          std::ranges::move(port.below, std::back_inserter(below));
+        } else {
+          below.push_back(std::move(port));
+        }
+      }
+      pci.below = std::move(below);
+    }
+    flatten_switches(pci.below);
+  }
+}
 
 // One host of a dump.
 class HostCompletion {
@@ -149,8 +178,8 @@ class HostCompletion {
           pci->gpu->nvlinks.push_back({NcclNvlink::To::Switch, "", product.links, pci->line});
         add_line(notes_,
                  fmt::format("added, as NCCL finds them on the machine: {} NVLinks to NVSwitches from "
-                             "each of {} ({})",
-                             product.links, of, product.name));
+                             "{}{} ({})",
+                             product.links, gpus.size() == 1 ? "" : "each of ", of, product.name));
         break;
       case CubeMesh:
         add_cube_mesh(of, gpus);
@@ -305,6 +334,7 @@ void complete_as_nccl(NcclDump& dump, const std::optional<DeviceKind>& kind,
   for (const std::string& note : dump.notes) add_line(notes, note);
   std::vector<std::pair<std::string, std::vector<NcclCpu*>>> hosts;
   for (NcclCpu& cpu : dump.cpus) {
+    flatten_switches(cpu.pci);
     const auto at = std::ranges::find(hosts, cpu.host, [](const auto& host) { return host.first; });
     (at == hosts.end() ? hosts.emplace_back(cpu.host, std::vector<NcclCpu*>()) : *at).second.push_back(&cpu);
   }

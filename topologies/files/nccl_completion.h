@@ -16,8 +16,9 @@ const GpuProduct* product_of(const NcclPci& gpu, const std::optional<DeviceKind>
 
 /// Adds what NCCL finds itself on a machine whose file names PCI devices only (src/graph/xml.cc,
 /// ncclTopoGetXmlFromGpu; the network plugins): kinds of GPUs and their NVLinks by PCI ids, NICs with their
-/// rates. Leaves out NVLinks that lead to GPUs which are not there. `kind`: of all GPUs, if it is given.
-/// Everything added, left out or missing is a line of `notes`.
+/// rates. Leaves out NVLinks that lead to GPUs which are not there, and makes one of switches of PCIe that
+/// show two levels. `kind`: of all GPUs, if it is given. Everything added, left out or missing is a line of
+/// `notes`.
 void complete_as_nccl(NcclDump& dump, const std::optional<DeviceKind>& kind, std::vector<std::string>& notes);
 
 }  // namespace pipesim

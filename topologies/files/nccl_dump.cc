@@ -126,8 +126,13 @@ class NcclReader {
     if (result.bus_id.empty()) fail(node, "<pci> has no busid");
     result.link_speed = node.attribute("link_speed").value();
     result.link_width = std::max<std::int64_t>(number(node, "link_width", most_lanes).value_or(0), 0);
-    result.vendor = std::max<std::int64_t>(number(node, "vendor", most_id).value_or(0), 0);
-    result.device_id = std::max<std::int64_t>(number(node, "device", most_id).value_or(0), 0);
+    const auto id = [&](const char* name) {
+      return std::max<std::int64_t>(number(node, name, most_id).value_or(0), 0);
+    };
+    result.vendor = id("vendor");
+    result.device_id = id("device");
+    result.subsystem_vendor = id("subsystem_vendor");
+    result.subsystem_device = id("subsystem_device");
     bool gpu_left_out = false;
     for (const pugi::xml_node& child : node.children()) {
       const std::string_view name = child.name();

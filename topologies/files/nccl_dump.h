@@ -47,8 +47,9 @@ struct NcclNet {
 struct NcclPci {
   std::string bus_id;
   std::int64_t vendor = 0, device_id = 0;  ///< 0: not told
-  std::string link_speed;                  ///< "16.0 GT/s PCIe"; "": not told
-  std::int64_t link_width = 0;             ///< lanes, 0: not told
+  std::int64_t subsystem_vendor = 0, subsystem_device = 0;
+  std::string link_speed;       ///< "16.0 GT/s PCIe"; "": not told
+  std::int64_t link_width = 0;  ///< lanes, 0: not told
   std::optional<NcclGpu> gpu;
   bool nic = false;  ///< a network controller by its class
   std::vector<NcclNet> nets;

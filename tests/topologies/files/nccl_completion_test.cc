@@ -204,6 +204,31 @@ TEST(NcclCompletion, NeedsNoClassWhereIdsAreKnown) {
   EXPECT_DOUBLE_EQ(gigabytes_between(result.topology, "node1.nic1", "network"), 12);
 }
 
+// Broadcom's switches of the fifth generation show a tree, and NCCL counts them as one.
+TEST(NcclCompletion, MakesOneOfSwitchesWithTwoLevels) {
+  const auto bridge = [](const std::string& bus, const std::string& shown) {
+    return fmt::format(
+        "<pci busid=\"{}\" class=\"0x060400\" vendor=\"0x1000\" device=\"0xc030\" "
+        "subsystem_vendor=\"0x1000\" subsystem_device=\"{}\" link_speed=\"32.0 GT/s PCIe\" "
+        "link_width=\"16\">",
+        bus, shown);
+  };
+  const std::string gpu =
+      "<pci busid=\"0000:0f:00.0\" class=\"0x030200\" vendor=\"0x10de\" device=\"0x26b9\" link_speed=\"32.0 "
+      "GT/s "
+      "PCIe\" link_width=\"16\"/>";
+  const auto links = [&](const std::string& below) {
+    const Topology t =
+        completed("<system version=\"1\"><cpu arch=\"x86_64\">" + bridge("0000:08:00.0", "0x0072") +
+                  bridge("0000:0d:00.0", below) + gpu + "</pci></pci></cpu></system>")
+            .topology;
+    EXPECT_DOUBLE_EQ(gigabytes_between(t, "gpu0", below == "0x1003" ? "pcie0" : "pcie1"), 48);
+    return t.parts().links.size();
+  };
+  EXPECT_EQ(links("0x1003"), 2U);
+  EXPECT_EQ(links("0x2003"), 3U);
+}
+
 // 18 · 40.1 GB/s from any GPU of a tray to any of the other.
 TEST(NcclCompletion, JoinsTheTraysOfOneNvlinkDomain) {
   const std::string text = completion_fixture("nccl_two_trays.xml");
