@@ -37,6 +37,12 @@ double between_processors(const NcclCpu& cpu, bool amd_gpus) {
   return cpu.model >= skylake ? 10 : 6;
 }
 
+bool knows_processor(const NcclCpu& cpu) {
+  if (cpu.architecture == "arm64" || cpu.architecture == "ppc64") return true;
+  return cpu.vendor == "AuthenticAMD" || cpu.vendor == "GenuineIntel" || cpu.vendor == "CentaurHauls" ||
+         cpu.vendor == "  Shanghai  ";
+}
+
 PcieRate pcie_rate(const NcclPci& pci) {
   constexpr std::array<std::pair<std::string_view, double>, 6> rates{
       {{"2.5", 15}, {"5", 30}, {"8", 60}, {"16", 120}, {"32", 240}, {"64", 480}}};

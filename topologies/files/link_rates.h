@@ -14,6 +14,9 @@ double nvlink_gigabytes(std::int64_t capability);      ///< of one NVLink, by co
 double xgmi_gigabytes(std::string_view architecture);  ///< of one xGMI link, of "gfx942"
 double between_processors(const NcclCpu& cpu, bool amd_gpus);  ///< of a host; RCCL's figures are older
 
+/// Whether NCCL has a rate for this processor; for others it is the lowest.
+bool knows_processor(const NcclCpu& cpu);
+
 /// What a PCIe link carries: 75 % of its lanes' rate.
 struct PcieRate {
   double gigabytes = 0;

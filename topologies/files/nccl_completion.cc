@@ -178,8 +178,11 @@ class HostCompletion {
           pci->gpu->nvlinks.push_back({NcclNvlink::To::Switch, "", product.links, pci->line});
         add_line(notes_,
                  fmt::format("added, as NCCL finds them on the machine: {} NVLinks to NVSwitches from "
-                             "{}{} ({})",
-                             product.links, gpus.size() == 1 ? "" : "each of ", of, product.name));
+                             "{}{} ({}){}",
+                             product.links, gpus.size() == 1 ? "" : "each of ", of, product.name,
+                             gpus.size() == 4 && product.compute_capability <= 90
+                                 ? "; boards of four without NVSwitch have them between every two"
+                                 : ""));
         break;
       case CubeMesh:
         add_cube_mesh(of, gpus);

@@ -182,8 +182,8 @@ class NcclBuilder {
       fail(line_, fmt::format("a host has {} <cpu>, allowed: up to {}", cpus.size(), most_sockets));
     const bool of_amd = std::ranges::any_of(
         seats_of({cpus}), [](const Seat& seat) { return !seat.pci->gpu->architecture.empty(); });
-    if (cpus.size() > 1 && cpus.front()->architecture.empty())
-      note("processors that are not told count as 6 GB/s between them, as NCCL's oldest");
+    if (cpus.size() > 1 && !knows_processor(*cpus.front()))
+      note("processors that NCCL does not know, or that are not told, count as 6 GB/s between them");
     std::vector<DraftVertex> sockets;
     for (const NcclCpu* cpu : cpus) {
       sockets.push_back(draft_.add_switch(fmt::format("{}cpu{}", prefix_, sockets_++), node_));
@@ -255,11 +255,7 @@ class NcclBuilder {
   // The names of AMD's kinds, or of all.
   static std::vector<std::string> kinds_of(bool amd) {
     std::vector<std::string> names = built_in_device_kind_names();
-    if (amd)
-      std::erase_if(names, [](const std::string& name) {
-        const GpuProduct* product = product_of_kind(name);
-        return product == nullptr || product->vendor != kAmdVendor;
-      });
+    if (amd) std::erase_if(names, [](const std::string& name) { return amd_architecture_of(name).empty(); });
     return names;
   }
 

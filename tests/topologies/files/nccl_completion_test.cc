@@ -90,10 +90,11 @@ TEST(NcclCompletion, AddsNvswitchesAndNicsByPciIds) {
                    75e-6 + 4 * 0.5e-6);  // as the plugin tells
   EXPECT_THAT(
       result.notes,
-      ElementsAre("added, as NCCL finds them on the machine: 12 NVLinks to NVSwitches from each of 4 GPUs of "
-                  "A100-40GB (NVIDIA A100-SXM4-40GB)",
-                  "added by their PCI ids: 2 NICs of 100 Gbit/s (Elastic Fabric Adapter); they count with "
-                  "--nodes"));
+      ElementsAre(
+          "added, as NCCL finds them on the machine: 12 NVLinks to NVSwitches from each of 4 GPUs of "
+          "A100-40GB (NVIDIA A100-SXM4-40GB); boards of four without NVSwitch have them between every two",
+          "added by their PCI ids: 2 NICs of 100 Gbit/s (Elastic Fabric Adapter); they count with "
+          "--nodes"));
 }
 
 TEST(NcclCompletion, KnowsGenerationsApart) {

@@ -76,7 +76,7 @@ TEST(TopologyMatrix, OfNvidiaHasSwitchesBridgesAndProcessors) {
       ElementsAre("PCIe counts as 16 lanes of 32.0 GT/s PCIe, as with such GPUs; the text does not tell it",
                   "added, a guess: 2 NICs of 400 Gbit/s, as much as its PCIe lanes carry, since their "
                   "PCI id is unknown; they count with --nodes",
-                  "processors that are not told count as 6 GB/s between them, as NCCL's oldest"));
+                  "processors that NCCL does not know, or that are not told, count as 6 GB/s between them"));
 }
 
 TEST(TopologyMatrix, TakesKindsFromTheNamesOfGpus) {
