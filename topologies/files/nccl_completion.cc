@@ -286,6 +286,11 @@ class HostCompletion {
     for (NcclPci* pci : nics_) {
       const NicProduct* product = find_nic_product(pci->vendor, pci->device_id);
       constexpr std::int64_t megabits = 1'000;
+      if (product != nullptr && product->gigabits == 0) {
+        add_line(notes_, fmt::format("line {}: {} is left out: {} has no RDMA, and serves the host",
+                                     pci->line, pci->bus_id, product->name));
+        continue;
+      }
       if (product != nullptr) {
         pci->nets.push_back({pci->bus_id, product->gigabits * megabits, product->microseconds});
         ++known[{std::string(product->name), product->gigabits}];

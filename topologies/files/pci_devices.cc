@@ -68,7 +68,7 @@ constexpr std::int64_t kMellanox = 0x15b3, kAmazon = 0x1d0f, kBroadcom = 0x14e4,
 
 // Rates: NVIDIA's and the others' product briefs; AWS's pages of p4d, p5, p5en and p6 for the Elastic Fabric
 // Adapter, whose ids and latencies github.com/aws/aws-ofi-nccl names (src/platform-aws.cpp).
-constexpr std::array<NicProduct, 25> kNicProducts{{{kMellanox, 0x1011, "Connect-IB", 56},
+constexpr std::array<NicProduct, 30> kNicProducts{{{kMellanox, 0x1011, "Connect-IB", 56},
                                                    {kMellanox, 0x1013, "ConnectX-4", 100},
                                                    {kMellanox, 0x1014, "ConnectX-4 virtual function", 100},
                                                    {kMellanox, 0x1015, "ConnectX-4 Lx", 25},
@@ -92,7 +92,12 @@ constexpr std::array<NicProduct, 25> kNicProducts{{{kMellanox, 0x1011, "Connect-
                                                    {kBroadcom, 0x1750, "BCM57508", 200},
                                                    {kBroadcom, 0x1760, "BCM57608", 400},
                                                    {kHpe, 0x0501, "Slingshot 200Gb", 200},
-                                                   {kIntel, 0x1592, "E810-C", 100}}};
+                                                   {kIntel, 0x1592, "E810-C", 100},
+                                                   {kAmazon, 0xec20, "Elastic Network Adapter", 0},
+                                                   {kIntel, 0x1521, "I350", 0},
+                                                   {kIntel, 0x1563, "X550", 0},
+                                                   {kIntel, 0x1572, "X710", 0},
+                                                   {kBroadcom, 0x16d8, "BCM57416", 0}}};
 
 }  // namespace
 

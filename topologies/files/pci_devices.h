@@ -42,11 +42,11 @@ std::string_view amd_kind_of(std::string_view architecture, std::int64_t units);
 std::string amd_architecture(std::string_view gcn);      ///< "gfx90a" of "910"
 std::string amd_architecture_of(std::string_view kind);  ///< "gfx90a" of "MI250X"; "": no kind of AMD
 
-/// A network interface that NCCL uses, with its line rate.
+/// A network interface with its line rate, or one without RDMA, which serves the host and not collectives.
 struct NicProduct {
   std::int64_t vendor, device_id;
   std::string_view name;
-  std::int64_t gigabits;    ///< a second, of all ports that NCCL drives at a time
+  std::int64_t gigabits;    ///< a second, of all ports that NCCL drives at a time; 0: not for collectives
   double microseconds = 0;  ///< latency that the plugin tells NCCL; 0: none
 };
 const NicProduct* find_nic_product(std::int64_t vendor, std::int64_t device_id);

@@ -181,6 +181,10 @@ TEST(NcclCompletion, LeavesOutWhatIsNoGpu) {
   EXPECT_EQ(result.topology.num_devices(), 2U);
   EXPECT_THAT(result.notes,
               Contains("line 5: 0000:01:00.0 is left out: a display controller of vendor 0x1a03"));
+  const std::string ena = "vendor=\"0x1d0f\" device=\"0xec20\"";
+  EXPECT_THAT(
+      completed(cloud_file(1, "vendor=\"0x10de\" device=\"0x2330\"", 1, ena)).notes,
+      Contains("line 4: 0000:40:00.0 is left out: Elastic Network Adapter has no RDMA, and serves the host"));
   const std::string dump = completion_fixture("nccl_h200_quarter.xml");
   const ImportedTopology without = completed(changed(dump, "<gpu dev=\"1\"", "<gpu dev=\"-1\""));
   EXPECT_EQ(without.topology.num_devices(), 1U);
