@@ -80,7 +80,12 @@ class HostCompletion {
     resolve_links();
     if (!any_links()) add_links();
     report_missing_links();
-    if (!networked_) add_nets();
+    if (!networked_) {
+      add_nets();
+    } else if (!nics_.empty()) {
+      add_line(notes_, fmt::format("line {}: {} without <net>, beside others that have one, left out",
+                                   nics_.front()->line, counted(nics_.size(), "NIC")));
+    }
   }
 
  private:

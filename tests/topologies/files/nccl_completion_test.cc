@@ -328,6 +328,15 @@ TEST(NcclCompletion, LeavesOutNvlinksToGpusThatAreNotThere) {
               Not(Contains(HasSubstr("left out"))));
 }
 
+TEST(NcclCompletion, SaysWhichNicsHaveNoNet) {
+  std::string text = completion_fixture("nccl_h200_quarter.xml");
+  text.erase(text.find("<nic>"), text.find("</nic>") + 6 - text.find("<nic>"));
+  const ImportedTopology result = completed(text, {2});
+  EXPECT_THAT(result.notes,
+              ElementsAre("line 12: 1 NIC without <net>, beside others that have one, left out"));
+  EXPECT_DOUBLE_EQ(gigabytes_between(result.topology, "node1.nic0", "network"), 48);
+}
+
 TEST(NcclCompletion, ReadsSpeedsInAllUnitsOfPlugins) {
   const std::string dump = completion_fixture("nccl_h200_quarter.xml");
   const auto read = [&](const std::string& speed) {
