@@ -49,7 +49,8 @@ def run_of(row):
     run.model = (f"gpt:dtype=bfloat16,sequence={sequence},positions={sequence},layers={layers},hidden={hidden},heads={heads},"
                  f"vocab={WORDS},dropout=0")
     run.recipe = f"dp{gpus},mbs{microbatch},zero3" + (",recompute=full" if recomputes else "")
-    run.runtime = "torch-eager:flash=1"
+    # Composer's DecoupledAdamW (composer/optim/decoupled_weight_decay.py) updates tensor by tensor.
+    run.runtime = "torch-eager:flash=1,optimizer-kernel=single"
     return run
 
 
