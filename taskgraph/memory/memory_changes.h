@@ -71,7 +71,8 @@ struct LiveBuffer {
   Bytes bytes;  ///< of all of them
 };
 
-/// A buffer that is not there all the time; or, of negative size, a part of what else is, which is freed meanwhile.
+/// A buffer that is not there all the time; or, of negative size, a part of what else is, which is freed
+/// meanwhile.
 struct BufferLife {
   Nanoseconds from = 0, until = 0;
   Bytes bytes;

@@ -211,7 +211,8 @@ TEST(Accuracy, LetsIterationsOverlapBehindZeroBubbles) {
   for (const char* cell : {",59 GB,", ",30 GB,", ",40 GB,"})
     last = replaced(last, cell, ",last" + std::string(cell));
   EXPECT_LT(judged_table(last)["runs"][0]["predicted_peak_bytes"], fullest);
-  // Tables may have other figures of memory: what the allocator holds, and that with context and communicators.
+  // Tables may have other figures of memory: what the allocator holds, and that with context and
+  // communicators.
   const auto peak_as = [](const std::string& figure) {
     std::string table = replaced(schedules(), ",memory,", ",memory_figure,memory,");
     for (const char* cell : {",59 GB,", ",30 GB,", ",40 GB,"})
