@@ -4,11 +4,11 @@
 #include <map>
 #include <optional>
 #include <span>
-#include <tuple>
 #include <utility>
 
 #include "taskgraph/memory/life_tasks.h"
 #include "taskgraph/memory/runtime_buffers.h"
+#include "taskgraph/memory/step_buffers.h"
 
 namespace pipesim {
 namespace {
@@ -70,7 +70,7 @@ class BufferLives : private LifeTasks {
   [[nodiscard]] std::vector<std::vector<BufferLife>>& lives() { return lives_; }
 
   void add(const RuntimeBuffer& b) {
-    change({b.device, MemoryCategory::Gradients, b.op, b.bytes, {}, 0, 0}, b.from, b.until);
+    change({b.device, b.category, b.op, b.bytes, {}, 0, 0}, b.from, b.until);
   }
 
   // A version of weights is kept from the beginning of their next change until the last microbatch that meets
@@ -81,7 +81,7 @@ class BufferLives : private LifeTasks {
     contents_.for_each_update(all, [&](OperatorId op, const OwnedUpdates& work) {
       const std::int32_t stage = contents_.stage_of(op);
       if (versions.copies(stage) == 1) return;
-      for (const auto& [version, users] : last_users(stage)) {
+      for (const auto& [version, users] : last_users(contents_, stage, times_.microbatches)) {
         const TaskId update = expanded_.tasks_of(op, version * versions.every(stage)).update;
         for (std::size_t k = 0; k < work.devices.size(); ++k) {
           const Nanoseconds from = times_.timeline.start[update.index() + k];
@@ -99,90 +99,7 @@ class BufferLives : private LifeTasks {
     strategy_ = &all;
   }
 
-  // Gradients are copied when backward is through, and not when the first update starts, which a timeline may
-  // have beside backward.
-  void add_steps() {
-    const BoundStrategy& all = *strategy_;
-    std::map<std::tuple<DeviceId, std::int32_t, std::int32_t>, Step> steps;  // by stage and version, too
-    contents_.for_each_update(all, [&](OperatorId op, const OwnedUpdates&) {
-      if (!contents_.versions().several()) return add_to_steps(expanded_.tasks_of(op, 0), 0, 0, steps);
-      const std::int32_t stage = contents_.stage_of(op), every = contents_.versions().every(stage);
-      for (const auto& [version, users] : last_users(stage))
-        add_to_steps(expanded_.tasks_of(op, version * every), stage, version, steps);
-    });
-    const std::vector<Bytes> released = released_in_steps(contents_, all);
-    for (const auto& [at, step] : steps) {
-      const DeviceId device = std::get<DeviceId>(at);
-      add_step(device, step, released[device.index()]);
-    }
-  }
-
  private:
-  // A step of a device's optimizer.
-  struct Step {
-    Bytes widened, intermediates;
-    Nanoseconds last_begins = 0, ends = 0;
-  };
-
-  // What is joined, or copied to be joined, is freed before the optimizer's own kernels run. When within the
-  // step that is matters to no peak, so it is in its middle.
-  void add_step(DeviceId device, const Step& step, Bytes released) {
-    const Runtime& runtime = contents_.costs().runtime();
-    const StateSharding& sharding = contents_.options().state_sharding;
-    const std::int64_t each = bytes_in_step(runtime.step_gradients, sharding.any());
-    Bytes copies = step.widened, intermediates = step.intermediates;
-    if (sharding.gathers_to_use() && runtime.step_part > 0) {
-      const DataType type = sharding.kept_type(contents_.trained_type());
-      copies = std::min(copies, Bytes(runtime.step_part * each));
-      intermediates = std::min(intermediates,
-                               optimizer_intermediates(runtime.step_part, type, contents_.options().optimizer,
-                                                       runtime.optimizer_kernel));
-    }
-    const auto add = [&](MemoryCategory category, Bytes bytes, Nanoseconds from, Nanoseconds until) {
-      if (bytes.value != 0) change({device, category, {}, bytes, {}, 0, 0}, from, until);
-    };
-    using enum MemoryCategory;
-    const Nanoseconds begin = step.last_begins, end = step.ends;
-    add(Gradients, -1 * released, begin, end);
-    if (intermediates.value == 0) return add(Gradients, copies, begin, end);
-    const Nanoseconds joined_until = begin + (end - begin) / 2;
-    const Bytes read =
-        each == 0 ? Bytes(0) : Bytes(copies.value / each * bytes_per_element(DataType::Float32));
-    add(Gradients, read, begin, end);
-    add(Gradients, copies - read, begin, joined_until);
-    add(OptimizerState, intermediates, joined_until, end);
-  }
-
-  template <class Steps>
-  void add_to_steps(const OperatorTasks& tasks, std::int32_t stage, std::int32_t version,
-                    Steps& steps) const {
-    const OwnedUpdates& work = *tasks.updates;
-    const bool of_all =
-        holds_intermediates_of_all(contents_.options().optimizer, contents_.costs().runtime());
-    for (std::size_t k = 0; k < work.devices.size(); ++k) {
-      Step& step = steps[{work.devices[k], stage, version}];
-      const std::size_t update = tasks.update.index() + k;
-      step.widened += work.widened[k];
-      step.intermediates = of_all ? step.intermediates + work.intermediates[k]
-                                  : std::max(step.intermediates, work.intermediates[k]);
-      step.last_begins = std::max(step.last_begins, times_.timeline.start[update]);
-      step.ends = std::max(step.ends, times_.timeline.end[update]);
-    }
-  }
-
-  // Returns by version of the stage's weights the last microbatch of each replica that uses it.
-  [[nodiscard]] std::map<std::int32_t, std::vector<std::int32_t>> last_users(std::int32_t stage) const {
-    const WeightVersions& versions = contents_.versions();
-    const std::int32_t replicas = contents_.options().pipeline->replicas_of(stage);
-    std::map<std::int32_t, std::vector<std::int32_t>> users;
-    for (std::int32_t m = 0; m < times_.microbatches; ++m) {
-      const std::int32_t version = versions.version(stage, m), next = m + replicas;
-      if (next >= times_.microbatches || versions.version(stage, next) != version)
-        users[version].push_back(m);
-    }
-    return users;
-  }
-
   // Returns when all operators on the device have used the owner's weights in this microbatch.
   [[nodiscard]] Nanoseconds weights_until(OperatorId owner, DeviceId device, std::int32_t microbatch) {
     way_ = microbatch % contents_.ways();
@@ -454,10 +371,7 @@ namespace {
 void add_in_steps(BufferLives& lives, const ExpandedStrategy& expanded, const TaskTimes& times) {
   const PlanContents& contents = expanded.contents();
   if (contents.versions().several()) lives.add_weight_versions();
-  const Runtime& runtime = contents.costs().runtime();
-  if (runtime.step_gradients != StepGradients::Own || runtime.optimizer_kernel != OptimizerKernel::Fused ||
-      runtime.bucket > 0)
-    lives.add_steps();
+  for (const RuntimeBuffer& b : step_buffers(expanded, times)) lives.add(b);
   for (const RuntimeBuffer& b : runtime_buffers(expanded, times)) lives.add(b);
 }
 

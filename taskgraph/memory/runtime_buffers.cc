@@ -80,7 +80,8 @@ void add_copies(ReducedByDevice& reduced, std::int64_t bucket, bool has_parts_of
     end += gradient.elements, bytes += Bytes(gradient.elements * gradient.bytes), ++held;
     const bool last = g + 1 == reduced.gradients.size();
     if (!last && end + reduced.gradients[g + 1].elements - begin <= bucket) continue;
-    if (of_several(begin, end, held)) copies.push_back({device, {}, bytes, gradient.from, gradient.until});
+    if (of_several(begin, end, held))
+      copies.push_back({device, MemoryCategory::Gradients, {}, bytes, gradient.from, gradient.until});
     begin = end, bytes = Bytes(0), held = 0;
   }
 }
@@ -144,7 +145,8 @@ void add_own_gradients(const ExpandedStrategy& expanded, const TaskTimes& times,
       const DeviceId device = work.holders[k];
       const Nanoseconds from = first_gradient(expanded, times, op, device);
       if (from < updated[device.index()])
-        buffers.push_back({device, op, own_gradients(work, k), from, updated[device.index()]});
+        buffers.push_back(
+            {device, MemoryCategory::Gradients, op, own_gradients(work, k), from, updated[device.index()]});
     }
   });
 }

@@ -6,9 +6,10 @@
 
 namespace pipesim {
 
-/// What a runtime holds for gradients for a part of an iteration.
+/// What a runtime holds for a part of an iteration; or, of negative size, what it frees meanwhile.
 struct RuntimeBuffer {
   DeviceId device;
+  MemoryCategory category = MemoryCategory::Gradients;
   OperatorId op;  ///< LiveBuffer::op
   Bytes bytes;
   Nanoseconds from = 0, until = 0;
