@@ -1,6 +1,8 @@
 #include "taskgraph/memory/caching_allocator.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "sim/base/errors.h"
 
@@ -18,7 +20,8 @@ std::int64_t bytes_of_segment(std::int64_t bytes) {
   return bytes < kMiddle ? kMiddleSegment : rounded_up(bytes, kLargeRounding);
 }
 
-bool is_worth_splitting(std::int64_t left, bool small) { return small ? left >= kRounding : left > kSmall; }
+// Returns whether what is left of a block becomes one of its own; else it stays with the tensor.
+bool is_worth_splitting(std::int64_t left, bool always) { return always ? left >= kRounding : left > kSmall; }
 
 }  // namespace
 
@@ -29,7 +32,8 @@ std::optional<CachingAllocator::BlockId> CachingAllocator::allocate(Bytes bytes,
   if (!id)
     id = segments_ == Segments::Expandable ? expand(size, stream, small) : take_segment(size, stream, small);
   if (!id) return std::nullopt;
-  if (is_worth_splitting(blocks_[*id].bytes - size, small)) split(*id, size);
+  if (is_worth_splitting(blocks_[*id].bytes - size, small || segments_ == Segments::Expandable))
+    split(*id, size);
   blocks_[*id].used = true;
   allocated_ += Bytes(blocks_[*id].bytes);
   most_allocated_ = std::max(most_allocated_, allocated_);
@@ -64,8 +68,12 @@ CachingAllocator::BlockId CachingAllocator::add(const Block& block) {
 std::optional<CachingAllocator::BlockId> CachingAllocator::take_free(std::int64_t bytes, std::int32_t stream,
                                                                      bool small) {
   Pool& pool = pools_[{stream, small}];
-  const auto found = pool.lower_bound({bytes, 0, 0});
+  auto found = pool.lower_bound({bytes, 0, 0});
   if (found == pool.end()) return std::nullopt;
+  // What is at the end of an expandable segment counts as large as it can grow.
+  const auto last = last_.find({stream, small});
+  if (last != last_.end() && std::get<BlockId>(*found) == last->second && std::next(found) != pool.end())
+    ++found;
   const BlockId id = std::get<BlockId>(*found);
   pool.erase(found);
   return id;
@@ -95,7 +103,10 @@ std::optional<CachingAllocator::BlockId> CachingAllocator::expand(std::int64_t b
   const bool extends = end != kNone && !blocks_[end].used;
   const std::int64_t more =
       rounded_up(bytes - (extends ? blocks_[end].bytes : 0), small ? kSmallSegment : kMiddleSegment);
-  if (more > capacity_.value - reserved_.value) return std::nullopt;
+  if (more > capacity_.value - reserved_.value) {
+    if (!unmap_free_blocks()) return std::nullopt;
+    return expand(bytes, stream, small);
+  }
   reserved_ += Bytes(more);
   most_reserved_ = std::max(most_reserved_, reserved_);
   if (extends) {
@@ -158,6 +169,36 @@ void CachingAllocator::give_back_segments() {
       return true;
     });
   }
+}
+
+// Returns whether something was given back. Only whole pieces are; where they were, there is a block of no
+// bytes in use, so that what lies on both sides of it is never joined.
+bool CachingAllocator::unmap_free_blocks() {
+  const Bytes before = reserved_;
+  for (auto& [key, pool] : pools_) {
+    const std::int64_t piece = key.second ? kSmallSegment : kMiddleSegment;
+    const Pool free = std::exchange(pool, {});
+    for (const auto& [bytes, address, id] : free) {
+      const std::int64_t left = bytes % piece;
+      if (left == bytes) {
+        pool.insert({bytes, address, id});
+        continue;
+      }
+      reserved_ = reserved_ - Bytes(bytes - left);
+      if (left > 0) {
+        split(id, left);  // the rest goes into the pool
+        const BlockId rest = blocks_[id].behind;
+        pool.erase({blocks_[rest].bytes, blocks_[rest].address, rest});
+        pool.insert({left, address, id});
+        blocks_[rest].bytes = 0;
+        blocks_[rest].used = true;
+      } else {
+        blocks_[id].bytes = 0;
+        blocks_[id].used = true;
+      }
+    }
+  }
+  return reserved_ < before;
 }
 
 }  // namespace pipesim

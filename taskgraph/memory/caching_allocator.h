@@ -23,8 +23,9 @@ namespace pipesim {
 ///
 /// With expandable segments (`expandable_segments:True`) each stream has one segment for small tensors and
 /// one for large ones, to whose end the driver adds memory, in pieces of 2 or 20 MiB
-/// (try_allocate_expandable_block). A tensor takes the smallest free block that is large enough, as above;
-/// where there is none, it begins in the free block at the end, if there is one.
+/// (try_allocate_expandable_block). A tensor takes the smallest free block that is large enough, as above,
+/// where the one at the end counts as large as it can grow (get_free_block): a tensor begins there if no
+/// other will do. What is left of a block is always a block of its own.
 class CachingAllocator {
  public:
   enum class Segments : std::uint8_t { Fixed, Expandable };
@@ -35,7 +36,8 @@ class CachingAllocator {
   explicit CachingAllocator(Segments segments = Segments::Fixed, Bytes capacity = kUnlimited)
       : segments_(segments), capacity_(capacity) {}
 
-  /// Returns nothing if there is no memory left, even after all segments that hold no tensor were given back.
+  /// Returns nothing if there is no memory left, even after all segments that hold no tensor were given back,
+  /// or, of expandable ones, all whole pieces that hold none.
   std::optional<BlockId> allocate(Bytes bytes, std::int32_t stream = 0);
   void free(BlockId block);
 
@@ -63,6 +65,7 @@ class CachingAllocator {
   void join_behind(BlockId id);
   void move_end(BlockId from, BlockId to);
   void give_back_segments();
+  bool unmap_free_blocks();
 
   Segments segments_;
   Bytes capacity_, allocated_, reserved_, most_allocated_, most_reserved_;

@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -107,6 +107,12 @@ TEST(DeepSpeed, WritesTypesOfTheState) {
       framework_plan("llama3-8b", parse_recipe("dp8,mbs1,zero2"), make_topology("dgx-h100:1"));
   plan.optimizer_kernel = OptimizerKernel::Foreach;
   EXPECT_EQ(config_in(plan)["optimizer"]["params"]["torch_adam"], true);
+  EXPECT_TRUE(framework_named("deepspeed").notes(plan).empty());
+  plan.optimizer_kernel = OptimizerKernel::Single;
+  EXPECT_FALSE(config_in(plan)["optimizer"]["params"].contains("torch_adam"));
+  EXPECT_THAT(
+      framework_named("deepspeed").notes(plan),
+      testing::ElementsAre("left out is optimizer-kernel=single, which DeepSpeed's own code chooses"));
   plan.optimizer = parse_optimizer("adam,moments=bfloat16,main=bfloat16");
   const nlohmann::json config = config_in(plan);
   EXPECT_EQ(config["bf16"], nlohmann::json::parse(R"({"enabled": true, "bf16_master_weights_and_grads": true,

@@ -245,6 +245,11 @@ model = replace(
 )
 register_train_spec("pipesim_plan", replace(spec, model_args={"plan": model}))
 )");
+  EXPECT_EQ(file_of(plan, "launch.sh").find("expandable_segments"), std::string::npos);
+  FrameworkPlan expandable = plan;
+  expandable.expandable_segments = true;
+  EXPECT_NE(file_of(expandable, "launch.sh").find("export PYTORCH_ALLOC_CONF=expandable_segments:True\n"),
+            std::string::npos);
   EXPECT_NE(file_of(plan, "launch.sh")
                 .find("  -m torchtitan.train --job.config_file \"$here/pipesim_plan.toml\" \\\n  "
                       "--parallelism.pipeline_parallel_schedule_csv \"$here/schedule.csv\" \"$@\"\n"),

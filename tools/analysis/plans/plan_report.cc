@@ -142,6 +142,7 @@ void replay_allocators(PlanReport& report) {
   for (const DeviceKind& kind : topology.parts().kinds) {
     if (const auto fullest = fullest_of_kind(report, topology, &kind)) add(DeviceId(*fullest));
   }
+  report.expandable_segments = report.part->costs().runtime().expandable_segments;
   const std::vector<ReservedMemory> reserved = allocator_memory(*report.part, report.memory, devices);
   for (std::size_t i = 0; i < devices.size(); ++i) report.reserved.emplace(devices[i], reserved[i]);
   for (StageMemory& s : report.memory_of_stages) {

@@ -47,6 +47,7 @@ struct PlanReport {
   std::vector<StageMemory> memory_of_stages;  ///< of each stage's fullest device
   /// What an allocator makes of the fullest devices of each stage and each kind.
   std::map<DeviceId, ReservedMemory> reserved;
+  bool expandable_segments = false;         ///< of that allocator
   std::vector<Nanoseconds> compute;         ///< per device: its compute lane is busy
   std::vector<Nanoseconds> recompute;       ///< per device: part of this in which it runs forward once more
   std::vector<Nanoseconds> communication;   ///< per device: at least one of its own links is busy

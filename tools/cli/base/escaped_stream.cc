@@ -28,7 +28,7 @@ std::streamsize EscapedStream::Buffer::xsputn(const char* text, std::streamsize 
     if (waiting_) {
       waiting_ = false;
       if (byte >= kFirstC1 && byte <= kLastC1) {
-        to_ << fmt::format("\\x{:02x}", byte);
+        to_ << fmt::format("\\u{:04x}", byte);
         passed = i + 1;
         continue;
       }
@@ -40,7 +40,7 @@ std::streamsize EscapedStream::Buffer::xsputn(const char* text, std::streamsize 
       passed = i + 1;
     } else if (is_control(byte)) {
       pass_to(i);
-      to_ << fmt::format("\\x{:02x}", byte);
+      to_ << fmt::format("\\u{:04x}", byte);
       passed = i + 1;
     }
   }

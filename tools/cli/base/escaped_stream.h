@@ -8,7 +8,7 @@ namespace pipesim {
 
 /// Writes text to another stream and shows control characters in it as text: a name from a file can't move a
 /// terminal's cursor, clear its screen or set its title. Lines and tabs stay; of others (C0, DEL, and C1 in
-/// UTF-8) ESC is written "\x1b", and U+009B "\x9b".
+/// UTF-8) ESC is written "\u001b", and U+009B "\u009b", as in JSON, which so stays JSON.
 class EscapedStream final : public std::ostream {
  public:
   explicit EscapedStream(std::ostream& to) : std::ostream(nullptr), buffer_(to) { rdbuf(&buffer_); }

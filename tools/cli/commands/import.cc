@@ -6,6 +6,7 @@
 #include "models/model_json.h"
 #include "sim/base/errors.h"
 #include "sim/base/files.h"
+#include "sim/base/suggest.h"
 #include "tools/analysis/inputs/model_and_topology.h"
 #include "tools/cli/base/command.h"
 #include "tools/cli/commands/execution_commands.h"
@@ -134,8 +135,9 @@ Command import_command() {
           "prints.\n\n--virtual-devices N divides the first GPU into N parts, "
           "with the multiprocessors that the driver gives to each. Copies between parts share one bus, "
           "the GPU's memory. The file says which figures come from a datasheet and which are "
-          "derived.\n\nTypes of config.json that can be read: llama, mistral, mixtral, qwen2, "
-          "qwen2_moe, qwen3, qwen3_moe, gpt2, deepseek_v3. The file may be followed by keys of the "
+          "derived.\n\nTypes of config.json that can be read: " +
+          list_names(hugging_face_types()) +
+          ". The file may be followed by keys of the "
           "zoo's model: config.json:sequence=4096. What the config asks for and the model does not "
           "have is listed on stderr.\n\nDimensions of an ONNX file that have no length get one as "
           "FILE.onnx:batch=32,sequence=128. Operators that no kind stands for become opaque, and are listed "

@@ -226,7 +226,7 @@ DeepspeedJson optimizer_of(const FrameworkPlan& plan) {
             {"params", {{"lr", 1e-4}, {"momentum", kind == Optimizer::Momentum ? 0.9 : 0.0}}}};
   const char* const type = kind == Optimizer::Lion ? "Lion" : kind == Optimizer::Muon ? "Muon" : "Adam";
   DeepspeedJson json{{"type", type}, {"params", {{"lr", 1e-4}}}};
-  if (kind == Optimizer::Adam && plan.optimizer_kernel != OptimizerKernel::Fused)
+  if (kind == Optimizer::Adam && plan.optimizer_kernel == OptimizerKernel::Foreach)
     json["params"]["torch_adam"] = true;
   return json;
 }
@@ -339,6 +339,7 @@ std::vector<std::string> deepspeed_notes(const FrameworkPlan& plan) {
   std::vector<std::string> notes;
   note_balance_loss(plan, kDeepspeedTitle, notes);
   note_float8(plan, kDeepspeedTitle, notes);
+  if (plan.optimizer_kernel == OptimizerKernel::Single) note_optimizer_kernel(plan, kDeepspeedTitle, notes);
   return notes;
 }
 

@@ -181,6 +181,12 @@ void note_float8(const FrameworkPlan& plan, std::string_view framework, std::vec
   if (plan.sizes.float8) notes.push_back(chosen_by_code("products=float8", framework));
 }
 
+void note_optimizer_kernel(const FrameworkPlan& plan, std::string_view framework,
+                           std::vector<std::string>& notes) {
+  notes.push_back(
+      chosen_by_code(fmt::format("optimizer-kernel={}", name_of(plan.optimizer_kernel)), framework));
+}
+
 std::optional<Refusal> partial_model(const FrameworkPlan& plan) {
   if (!plan.sizes.partial) return std::nullopt;
   return Refusal{

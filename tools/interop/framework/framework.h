@@ -138,6 +138,9 @@ std::string chosen_by_code(std::string_view option, std::string_view framework);
 /// them.
 void note_balance_loss(const FrameworkPlan& plan, std::string_view framework,
                        std::vector<std::string>& notes);
+/// Appends a note where the plan's optimizer runs otherwise than the framework's does.
+void note_optimizer_kernel(const FrameworkPlan& plan, std::string_view framework,
+                           std::vector<std::string>& notes);
 void note_float8(const FrameworkPlan& plan, std::string_view framework, std::vector<std::string>& notes);
 
 /// Returns why a model that lacks what its config.json asks for is not exported; nothing where it has all.

@@ -39,6 +39,7 @@ ReadPlan read_framework_plan(const Plan& plan, const RecipeModel& model, const T
   p.optimizer = plan.options.optimizer;
   p.gradient_type = plan.options.gradient_type;
   p.optimizer_kernel = plan.runtime.optimizer_kernel;
+  p.expandable_segments = plan.runtime.expandable_segments;
   p.hosts = hosts_of(topology);
   if (!found.differing.empty())
     read.beyond_recipes.push_back(

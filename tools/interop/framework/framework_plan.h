@@ -30,6 +30,7 @@ struct FrameworkPlan {
   Optimizer optimizer = Optimizer::Adam;
   DataType gradient_type = DataType::Float32;
   OptimizerKernel optimizer_kernel = OptimizerKernel::Fused;
+  bool expandable_segments = false;  ///< of PyTorch's allocator
   Hosts hosts;
   FrameworkVersion version = {};  ///< that the export is for; without a name, the framework's newest
   std::string base = {};          ///< torchtitan: MODULE:FUNCTION, a configuration of the model; "": its own

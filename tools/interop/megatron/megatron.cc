@@ -248,6 +248,13 @@ std::vector<Recompute> megatron_recomputes() {
           {Recompute::Kind::Full}};
 }
 
+// Its Adam is a fused kernel of Transformer Engine or Apex.
+std::vector<std::string> megatron_notes(const FrameworkPlan& plan) {
+  std::vector<std::string> notes;
+  if (plan.optimizer_kernel != OptimizerKernel::Fused) note_optimizer_kernel(plan, "Megatron-LM", notes);
+  return notes;
+}
+
 }  // namespace
 
 Framework megatron_framework() {
@@ -259,6 +266,7 @@ Framework megatron_framework() {
       .check_export = refuse_megatron_definition,
       .files = megatron_files,
       .settings = megatron_settings,
+      .notes = megatron_notes,
       .versions = megatron_versions,
       .runtime = "megatron",
       .kept = "megatron",

@@ -153,16 +153,24 @@ std::string overrides_text(const std::vector<TorchtitanField>& fields) {
   return text;
 }
 
+// As torchtitan's own run_train.sh, under both names that PyTorch knows.
+std::string allocator_text(const FrameworkPlan& plan) {
+  return plan.expandable_segments ? "export PYTORCH_ALLOC_CONF=expandable_segments:True\n"
+                                    "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n"
+                                  : "";
+}
+
 std::string torchtitan_launch(const FrameworkPlan& plan) {
   const FrameworkVersion& version = torchtitan_version(plan);
   return fmt::format(
       "#!/bin/sh\n# {}\n# For {} ({}). Start it in its folder, on each host. Data, learning rate and\n# "
       "checkpoints are those of the configuration that {}.py begins with; overrides go behind this script's "
       "name.\nhere=$(cd \"$(dirname \"$0\")\" && pwd)\nexport "
-      "PYTHONPATH=\"$here${{PYTHONPATH:+:$PYTHONPATH}}\"\n{} \\\n  -m torchtitan.train --module {} --config "
+      "PYTHONPATH=\"$here${{PYTHONPATH:+:$PYTHONPATH}}\"\n{}{} \\\n  -m torchtitan.train --module {} "
+      "--config "
       "{} \"$@\"\n",
-      plan.recipe.str(), version.title, version.source, kTorchtitanConfig, torchrun_text(plan.hosts),
-      kTorchtitanConfig, kTorchtitanConfig);
+      plan.recipe.str(), version.title, version.source, kTorchtitanConfig, allocator_text(plan),
+      torchrun_text(plan.hosts), kTorchtitanConfig, kTorchtitanConfig);
 }
 
 // The script looks for job_config.py, which later versions do not have; nor do they read TOML files.
@@ -177,12 +185,13 @@ std::string toml_launch(const FrameworkPlan& plan) {
       "folder, allowed: that of {1} ({2}); pipesim export --to torchtitan:VERSION writes for others\" >&2\n  "
       "exit "
       "1\nfi\nhere=$(cd \"$(dirname \"$0\")\" && pwd)\nexport "
-      "PYTHONPATH=\"$here${{PYTHONPATH:+:$PYTHONPATH}}\"\n{3} \\\n  -m torchtitan.train --job.config_file "
+      "PYTHONPATH=\"$here${{PYTHONPATH:+:$PYTHONPATH}}\"\n{6}{3} \\\n  -m torchtitan.train --job.config_file "
       "\"$here/{4}.toml\"{5} \"$@\"\n",
       plan.recipe.str(), version.title, version.source, torchrun_text(plan.hosts), kTorchtitanConfig,
       steps ? fmt::format(" \\\n  --parallelism.pipeline_parallel_schedule_csv \"$here/{}\"",
                           kTorchtitanSchedule)
-            : "");
+            : "",
+      allocator_text(plan));
 }
 
 }  // namespace

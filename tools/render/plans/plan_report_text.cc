@@ -25,6 +25,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// The variable has another name before PyTorch 2.9.
+constexpr const char* kExpandableSegments =
+    "; PYTORCH_ALLOC_CONF (or PYTORCH_CUDA_ALLOC_CONF) =expandable_segments:True leaves smaller ones";
 constexpr const char* kNotInFull = "not in full: there was time for the iteration time alone";
 
 bool recomputes(const PlanReport& report) {
@@ -113,7 +116,8 @@ void add_overheads(const PlanReport& report, const Topology& topology, Table& ta
                                        pretty(overhead.of_process(reserved.reserved, of.communicators)),
                                        pretty(overhead.installed), kind.name)});
     if (!reserved.fits && !report.infeasible)
-      table.add({"", "gaps leave no room for a tensor; PYTORCH_ALLOC_CONF=expandable_segments:True helps"});
+      table.add({"", std::string("more than there is: gaps leave no room for a tensor") +
+                         (report.expandable_segments ? "" : kExpandableSegments)});
   }
 }
 

@@ -20,12 +20,12 @@ std::string escaped(const std::string& text) {
 
 TEST(EscapedStream, ShowsControlCharactersAsText) {
   EXPECT_EQ(escaped("plain\ttext\n"), "plain\ttext\n");
-  EXPECT_EQ(escaped("\x1b[2Jcleared\x1b]0;title\x07"), "\\x1b[2Jcleared\\x1b]0;title\\x07");
-  EXPECT_EQ(escaped("over\rwritten\b\x7f"), "over\\x0dwritten\\x08\\x7f");
-  EXPECT_EQ(escaped(std::string("a\0b", 3)), "a\\x00b");
+  EXPECT_EQ(escaped("\x1b[2Jcleared\x1b]0;title\x07"), "\\u001b[2Jcleared\\u001b]0;title\\u0007");
+  EXPECT_EQ(escaped("over\rwritten\b\x7f"), "over\\u000dwritten\\u0008\\u007f");
+  EXPECT_EQ(escaped(std::string("a\0b", 3)), "a\\u0000b");
   EXPECT_EQ(escaped("\xc2\x9b"
                     "2J \xc2\xb5s \xc3\xa9 \xe2\x80\xa6"),
-            "\\x9b"
+            "\\u009b"
             "2J \xc2\xb5s \xc3\xa9 \xe2\x80\xa6");
   EXPECT_EQ(escaped("ends in \xc2"), "ends in ");  // until the rest comes, or the stream ends
 }
@@ -58,7 +58,7 @@ TEST(EscapedStream, IsWhatCommandsWriteTo) {
   const Outcome outcome = pipesim_run({"models", "\x1b[2Jmodel"});
   EXPECT_NE(outcome.status, 0);
   EXPECT_EQ(outcome.err.find('\x1b'), std::string::npos) << outcome.err;
-  EXPECT_NE(outcome.err.find("\\x1b[2J"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("\\u001b[2J"), std::string::npos) << outcome.err;
 }
 
 }  // namespace

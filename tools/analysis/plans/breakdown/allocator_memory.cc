@@ -25,6 +25,12 @@ std::vector<ReservedMemory> allocator_memory(const SimulatedPart& part,
   const TaskTimes times{part.timeline(), part.expanded().microbatches(),
                         part.expanded().tasks_of_one_microbatch(), part.expanded().block()};
   std::vector<ReservedMemory> reserved = reserved_memory(part.expanded(), times, replayed);
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    if (reserved[i].fits) continue;
+    const AllocatorDevice without_limit{replayed[i].device};
+    reserved[i] = reserved_memory(part.expanded(), times, std::span(&without_limit, 1)).front();
+    reserved[i].fits = false;
+  }
   if (part.steady().windows.size() < 2) return reserved;
   for (std::size_t i = 0; i < devices.size(); ++i) {
     const double peak = static_cast<double>(peaks[devices[i].index()].peak.value),

@@ -10,9 +10,10 @@
 namespace pipesim {
 
 /// What PyTorch's allocator reserves on some devices of a simulated plan (reserved_memory()), where there is
-/// as much memory for it as contexts and communicators leave (MemoryOverhead), or without a limit where that
-/// is less than the peak. `peaks`: by device. Where few microbatches were simulated and peaks are higher with
-/// all of them, figures grow with the peaks.
+/// as much memory for it as contexts and communicators leave (MemoryOverhead). Where that is too little,
+/// figures are those without a limit, and `fits` is false unless the peak alone is too much. `peaks`: by
+/// device. Where few microbatches were simulated and peaks are higher with all of them, figures grow with the
+/// peaks.
 std::vector<ReservedMemory> allocator_memory(const SimulatedPart& part,
                                              const std::vector<DeviceMemory>& peaks,
                                              std::span<const DeviceId> devices);

@@ -21,7 +21,8 @@ std::vector<StageMemory> memory_by_stage(const BoundStrategy& strategy,
     const auto same = std::ranges::find(stages, fullest[s], &StageMemory::device);
     StageMemory& of = same != stages.end()
                           ? *same
-                          : stages.emplace_back(StageMemory{{}, fullest[s], peaks[fullest[s].index()], {}});
+                          : stages.emplace_back(StageMemory{
+                                {}, fullest[s], peaks[fullest[s].index()], peaks[fullest[s].index()].peak});
     of.stages.push_back(static_cast<std::int32_t>(s));
   }
   return stages;

@@ -15,7 +15,7 @@ struct StageMemory {
   std::vector<std::int32_t> stages;  ///< ascending; several where they share this device
   DeviceId device;
   DeviceMemory memory;
-  Bytes reserved;  ///< that an allocator holds for it, see allocator_memory()
+  Bytes reserved;  ///< that an allocator holds for it, see allocator_memory(); at first the peak
   bool operator==(const StageMemory&) const = default;
 };
 
