@@ -26,6 +26,7 @@ namespace pipesim {
 /// (try_allocate_expandable_block). A tensor takes the smallest free block that is large enough, as above,
 /// where the one at the end counts as large as it can grow (get_free_block): a tensor begins there if no
 /// other will do. What is left of a block is always a block of its own.
+/// Pieces that were given back leave holes, which PyTorch may fill again and this does not.
 class CachingAllocator {
  public:
   enum class Segments : std::uint8_t { Fixed, Expandable };
