@@ -1,9 +1,10 @@
 #include "topologies/memory_overhead.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <cmath>
 #include <string>
+#include <vector>
 
 #include "tests/refusal.h"
 #include "tests/seeds.h"
@@ -49,6 +50,18 @@ TEST(MemoryOverhead, OfOlderKindsIsNone) {
     EXPECT_TRUE(kind.memory_overhead.is_none()) << name;
     EXPECT_EQ(kind.memory_overhead.usable(kind.memory, 9), kind.memory) << name;
   }
+}
+
+// docs/reports.md names the kinds that have figures.
+TEST(MemoryOverhead, IsKnownOfNvidiaFromA100OnButOfSuperchips) {
+  std::vector<std::string> none;
+  for (const DeviceKind& kind : built_in_device_kinds()) {
+    if (kind.memory_overhead.is_none()) none.push_back(kind.name);
+  }
+  EXPECT_THAT(none, testing::UnorderedElementsAre(
+                        "K80", "P100-SXM2", "P100-PCIe", "V100-SXM2-16GB", "V100-SXM2-32GB", "V100-PCIe",
+                        "GB200", "GB300", "MI60", "MI100", "MI210", "MI250", "MI250X", "MI300A", "MI300X",
+                        "MI325X", "MI350X", "MI355X", "TPU-v5e", "TPU-v5p", "TPU-v6e"));
 }
 
 // Where the driver reports much more than the datasheet, plans may use more than the datasheet's memory.
