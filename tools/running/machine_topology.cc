@@ -15,6 +15,7 @@
 #include "executor/gpu/machine/pcie_places.h"
 #include "sim/base/errors.h"
 #include "sim/base/files.h"
+#include "topologies/files/pci_devices.h"
 
 namespace pipesim {
 namespace {
@@ -131,6 +132,7 @@ class MachineReader {
     result.memory = gpu.memory;
     result.number = static_cast<std::int64_t>(g);
     result.compute_capability = gpu.capability;
+    result.maker = kNvidiaVendor;  // CUDA found it
     const auto link = [&](NcclNvlink::To to, const std::string& bus_id, std::int64_t count) {
       if (count > 0) result.nvlinks.push_back({to, bus_id, count, 0});
     };

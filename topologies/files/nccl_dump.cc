@@ -189,11 +189,13 @@ class NcclReader {
       result.compute_capability = sm;
     } else {
       result.architecture = amd_architecture(gcn);
+      result.maker = kAmdVendor;
       result.units = std::max<std::int64_t>(sm.value_or(0), 0);  // what RCCL writes there
     }
     for (const pugi::xml_node& child : node.children()) {
       const std::string_view name = child.name();
       if (name != "nvlink" && name != "xgmi") continue;
+      if (result.maker == 0) result.maker = name == "xgmi" ? kAmdVendor : kNvidiaVendor;
       NcclNvlink link;
       link.line = line_of(child);
       link.count = count(child, "count", most_links);

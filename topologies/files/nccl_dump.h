@@ -31,6 +31,7 @@ struct NcclGpu {
   std::optional<std::int64_t> compute_capability;  ///< 90 for 9.0; lacking where the file is not a dump
   std::string architecture;                        ///< "gfx942" of AMD's; "": NVIDIA's
   std::int64_t units = 0;                          ///< compute units of AMD's, 0: not told
+  std::int64_t maker = 0;                          ///< vendor, as links or the program tell it; 0: not told
   std::vector<NcclNvlink> nvlinks;
   double chip_to_chip = 0;  ///< GB/s to its CPU (NVLink-C2C), 0: none
   /// The file names the PCI device only, as those that NCCL is given do: NCCL asks the driver for the rest.

@@ -12,6 +12,7 @@
 #include "topologies/device_kinds.h"
 #include "topologies/files/link_rates.h"
 #include "topologies/files/nccl_completion.h"
+#include "topologies/files/pci_devices.h"
 #include "topologies/topology_draft.h"
 
 namespace pipesim {
@@ -80,6 +81,20 @@ bool reaches_switches(const Host& host, bool shared) {
   });
 }
 
+// Who makes a kind; "": it is not built in, and nobody tells.
+std::string_view maker_of_kind(const std::string& kind) {
+  if (find_built_in_device_kind(kind) == nullptr) return "";
+  if (kind.starts_with("TPU")) return "Google";
+  return amd_architecture_of(kind).empty() ? "NVIDIA" : "AMD";
+}
+
+// Whose GPU it is; "": the file does not tell.
+std::string_view maker_of(const NcclPci& gpu) {
+  const bool by_id = gpu.vendor == kNvidiaVendor || gpu.vendor == kAmdVendor;
+  const std::int64_t vendor = by_id ? gpu.vendor : gpu.gpu->maker;
+  return vendor == kNvidiaVendor ? "NVIDIA" : vendor == kAmdVendor ? "AMD" : "";
+}
+
 class NcclBuilder {
  public:
   NcclBuilder(NcclDump dump, const NcclImport& import)
@@ -98,6 +113,7 @@ class NcclBuilder {
     if (const auto gpus = static_cast<std::int64_t>(seats.size()); gpus > max_devices / import.copies)
       fail(line_, fmt::format("found {} GPUs, {} times; allowed: up to {} in all", gpus, import.copies,
                               max_devices));
+    if (import.kind) check_maker(*import.kind, seats);
     find_memory(seats);
     find_domains(std::move(hosts));
   }
@@ -252,11 +268,25 @@ class NcclBuilder {
     refuse_kind(pci);
   }
 
-  // The names of AMD's kinds, or of all.
-  static std::vector<std::string> kinds_of(bool amd) {
+  // The names of all kinds of a maker; of all kinds where it is "".
+  static std::vector<std::string> kinds_of(std::string_view maker) {
     std::vector<std::string> names = built_in_device_kind_names();
-    if (amd) std::erase_if(names, [](const std::string& name) { return amd_architecture_of(name).empty(); });
+    if (!maker.empty())
+      std::erase_if(names, [&](const std::string& name) { return maker_of_kind(name) != maker; });
     return names;
+  }
+
+  // Links are of the file's maker and their rates go by the kind, so both must be of one maker.
+  void check_maker(const DeviceKind& kind, const std::vector<Seat>& seats) const {
+    const std::string_view maker = maker_of_kind(kind.name);
+    for (const Seat& seat : seats) {
+      const std::string_view told = maker_of(*seat.pci);
+      if (!maker.empty() && !told.empty() && maker != told)
+        fail(seat.pci->line,
+             fmt::format("found --device {}, a kind of {}, for {}, which is of {}; allowed: {}, or a .json "
+                         "file with a kind of your own",
+                         kind.name, maker, called(*seat.pci), told, list_names(kinds_of(told))));
+    }
   }
 
   [[noreturn]] void refuse_kind(const NcclPci& pci) const {
@@ -271,7 +301,7 @@ class NcclBuilder {
     const bool addressed = pci.vendor != 0 || !pci.bus_id.starts_with("GPU");
     fail(pci.line, fmt::format("{} {}; its kind must be given (--device KIND), one of {}", called(pci),
                                addressed || !gpu.name.empty() ? what : "has no name here",
-                               list_names(kinds_of(pci.vendor == kAmdVendor || !gpu.architecture.empty()))));
+                               list_names(kinds_of(maker_of(pci)))));
   }
 
   [[noreturn]] void fail(std::int64_t line, const std::string& what) const {

@@ -38,7 +38,8 @@ struct ImportedTopology {
 /// are one node. Rates are those that NCCL counts with (link_rates.h); latencies are those of the presets.
 /// What a file of PCI devices leaves to NCCL is added first (nccl_completion.h). Memory is the GPUs' where
 /// they tell it (the least of a kind), else that of the kind. InputError `FILE:LINE: …`, without a line where
-/// there is no file, when there are no GPUs or a GPU's kind is unknown.
+/// there is no file, when there are no GPUs, a GPU's kind is unknown, or a built-in `kind` is of another
+/// maker than the GPUs, where these tell theirs.
 ImportedTopology topology_of(NcclDump dump, const NcclImport& import);
 
 }  // namespace pipesim

@@ -6,12 +6,14 @@
 #include <array>
 #include <charconv>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
 #include "sim/base/errors.h"
 #include "sim/base/suggest.h"
 #include "topologies/files/nccl_completion.h"
+#include "topologies/files/pci_devices.h"
 
 namespace pipesim {
 namespace {
@@ -98,10 +100,10 @@ class MatrixReader {
 
   NcclDump read() {
     read_names();
-    const bool of_amd = std::ranges::any_of(lines_, [](const TextLine& line) {
+    of_amd_ = std::ranges::any_of(lines_, [](const TextLine& line) {
       return line.text.find("Link Type between") != std::string::npos;
     });
-    of_amd ? read_rocm() : read_nvidia();
+    of_amd_ ? read_rocm() : read_nvidia();
     add_guesses();
     dump_.line = 1;
     return std::move(dump_);
@@ -116,10 +118,12 @@ class MatrixReader {
   void read_names() {
     for (const TextLine& line : lines_) {
       if (line.words.size() > 2 && line.words[0] == "GPU" && line.words[1].ends_with(":")) {
-        const std::size_t begin = line.text.find(": ") + 2;
-        const std::size_t end = std::min(line.text.find(" (UUID"), line.text.size());
+        const std::size_t colon = line.text.find(line.words[1]) + line.words[1].size() - 1;
+        const std::size_t begin = line.text.find_first_not_of(" \t", colon + 1);
+        std::string name = line.text.substr(begin, line.text.find("(UUID", begin) - begin);
+        name.resize(name.find_last_not_of(" \t") + 1);
         const std::string number = line.words[1].substr(0, line.words[1].size() - 1);
-        if (end > begin) product_["GPU" + number] = line.text.substr(begin, end - begin);
+        if (!name.empty()) product_["GPU" + number] = std::move(name);
       }
       const std::size_t series = line.text.find("Card Series:");
       const std::size_t amd = line.text.find("AMD Instinct ");
@@ -146,6 +150,11 @@ class MatrixReader {
     const std::int64_t header = lines_[at].number;
     if (result.names.size() > most)
       fail(header, fmt::format("found {} columns, allowed: up to {}", result.names.size(), most));
+    std::set<std::string_view> names;
+    for (const std::string& name : result.names) {
+      if (!names.insert(name).second)
+        fail(header, fmt::format("found a second column of {}, allowed: one of each device", name));
+    }
     for (++at; at < lines_.size() && result.rows.size() < result.names.size(); ++at) {
       const TextLine& line = lines_[at];
       if (line.words.empty()) continue;
@@ -173,6 +182,7 @@ class MatrixReader {
     if (is_gpu(row.name)) {
       NcclGpu& gpu = pci.gpu.emplace();
       gpu.number = number_after(row.name, "GPU");
+      gpu.maker = of_amd_ ? kAmdVendor : kNvidiaVendor;
       if (const auto named = product_.find(row.name); named != product_.end()) gpu.name = named->second;
     } else {
       pci.nic = true;
@@ -188,6 +198,9 @@ class MatrixReader {
     for (std::size_t i = 0; i < count; ++i) {
       for (std::size_t j = 0; j < count; ++j) check_cell(table, i, j);
     }
+    for (std::size_t i = 0; i < count; ++i) {
+      for (std::size_t j = 0; j < i; ++j) check_both_ends(table, j, i);
+    }
     add_nvlinks(table, devices);
     // The leaf switch, the way over several switches, and the processor of each.
     std::vector<std::size_t> leaf = groups(table, {"PIX"}), tree = groups(table, {"PIX", "PXB"}),
@@ -199,12 +212,26 @@ class MatrixReader {
   void check_cell(const Matrix& table, std::size_t i, std::size_t j) const {
     const MatrixRow& row = table.rows[i];
     const std::string& cell = row.cells[j];
-    const std::vector<std::string> allowed{"X", "SYS", "SOC", "NODE", "PHB", "PXB", "PIX"};
-    if ((i == j) != (cell == "X") ||
-        (std::ranges::find(allowed, cell) == allowed.end() && !number_after(cell, "NV")))
-      fail(row.line,
-           fmt::format("found \"{}\" between {} and {}, allowed: {}", cell, row.name, table.names[j],
-                       i == j ? "X" : "SYS, NODE, PHB, PXB, PIX or NV# (the number of NVLinks)"));
+    constexpr std::array<std::string_view, 6> ways{"SYS", "SOC", "NODE", "PHB", "PXB", "PIX"};
+    const bool of_gpus = is_gpu(row.name) && is_gpu(table.names[j]);
+    if (i == j ? cell == "X"
+               : std::ranges::find(ways, cell) != ways.end() || (of_gpus && number_after(cell, "NV")))
+      return;
+    fail_cell(table, i, j,
+              i == j    ? "X"
+              : of_gpus ? "SYS, SOC, NODE, PHB, PXB, PIX or NV# (the number of NVLinks)"
+                        : "SYS, SOC, NODE, PHB, PXB or PIX; NVLinks are between GPUs alone");
+  }
+
+  [[noreturn]] void fail_cell(const Matrix& table, std::size_t i, std::size_t j,
+                              const std::string& allowed) const {
+    fail(table.rows[i].line, fmt::format("found \"{}\" in the row of {} and the column of {}, allowed: {}",
+                                         table.rows[i].cells[j], table.names[i], table.names[j], allowed));
+  }
+
+  void check_both_ends(const Matrix& table, std::size_t i, std::size_t j) const {
+    const MatrixRow& row = table.rows[i];
+    const std::string& cell = row.cells[j];
     if (cell != table.rows[j].cells[i])
       fail(row.line, fmt::format("found \"{}\" between {} and {}, which is \"{}\" in line {}", cell, row.name,
                                  table.names[j], table.rows[j].cells[i], table.rows[j].line));
@@ -248,7 +275,7 @@ class MatrixReader {
       std::int64_t sum = 0;
       for (std::size_t j = 0; j < devices.size(); ++j) {
         const auto count = number_after(table.rows[i].cells[j], "NV");
-        if (!count || *count == 0 || !devices[i].gpu || !devices[j].gpu) continue;
+        if (!count || *count == 0) continue;
         if (*count > most_of_any)
           fail(table.rows[i].line, fmt::format("found {} NVLinks between {} and {}, allowed: up to {}",
                                                *count, table.names[i], table.names[j], most_of_any));
@@ -324,6 +351,13 @@ class MatrixReader {
 
   void read_rocm() {
     const Matrix types = matrix(after("Link Type between"));
+    for (const MatrixRow& row : types.rows) {
+      if (!is_gpu(row.name))
+        fail(row.line,
+             fmt::format("found a row of {}, allowed: of GPU#, since rocm-smi's tables have no other "
+                         "devices",
+                         row.name));
+    }
     const std::size_t hops_at = after("Hops between");
     std::optional<Matrix> hops;
     if (hops_at < lines_.size()) hops = matrix(hops_at);
@@ -336,9 +370,7 @@ class MatrixReader {
         const std::string& type = types.rows[i].cells[j];
         const std::vector<std::string> allowed{"0", "XGMI", "PCIE"};
         if (std::ranges::find(allowed, type) == allowed.end() || (i == j) != (type == "0"))
-          fail(types.rows[i].line,
-               fmt::format("found \"{}\" between {} and {}, allowed: {}", type, types.names[i],
-                           types.names[j], i == j ? "0" : "XGMI or PCIE"));
+          fail_cell(types, i, j, i == j ? "0" : "XGMI or PCIE");
         if (type != "XGMI" || (hops && hops->rows[i].cells[j] != "1")) continue;
         devices[i].gpu->nvlinks.push_back({NcclNvlink::To::Gpu, types.names[j], 1, types.rows[i].line});
       }
@@ -408,6 +440,7 @@ class MatrixReader {
   std::map<std::string, std::string> product_;  // by "GPU0"
   NcclDump dump_;
   std::size_t bridges_ = 0;
+  bool of_amd_ = false;
 };
 
 }  // namespace

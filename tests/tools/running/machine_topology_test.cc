@@ -178,11 +178,17 @@ TEST(MachineTopology, AsksForTheKindOfUnknownGpus) {
       "be given (--device KIND), one of K80, P100-SXM2, P100-PCIe, V100-SXM2-16GB, V100-SXM2-32GB, "
       "V100-PCIe, A100-40GB, A100-80GB, A800, H100-SXM5, H100-500W, H800, H200, H100-PCIe, H100-NVL, H20, "
       "B200, "
-      "GB200, B300, GB300, \u2026 (39 in all)");
+      "GB200, B300, GB300, \u2026 (26 in all)");
   const Topology t =
       topology_of({"here", processor_of("", ""), found}, *find_built_in_device_kind("A100-40GB")).topology;
   EXPECT_EQ(t.kind(DeviceId(0)).name, "A100-40GB");
   EXPECT_EQ(memory_of(t, 0), 25e9);
+  EXPECT_THAT(
+      refusal([&] {
+        topology_of({"here", processor_of("", ""), found}, *find_built_in_device_kind("MI300X"));
+      }),
+      HasSubstr("this machine: found --device MI300X, a kind of AMD, for GPU 0000:01:00.0, which is of "
+                "NVIDIA; allowed: K80, "));
 }
 
 // The first of two GPUs is divided, as the driver did it.

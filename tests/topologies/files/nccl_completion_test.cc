@@ -419,6 +419,53 @@ TEST(NcclCompletion, RefusesUnequalEndsOfXgmi) {
                         "kind; its kind must be given (--device KIND), one of MI60, MI100, "));
 }
 
+// A link's rate goes by the kind, so that another maker's would be one that the machine does not have.
+TEST(NcclCompletion, RefusesKindsOfAnotherMaker) {
+  const std::string h200 = completion_fixture("nccl_h200_quarter.xml");
+  const std::string mi300x = completion_fixture("rccl_mi300x_half.xml");
+  const std::string cloud = completion_fixture("nccl_cloud_a100.xml");
+  EXPECT_THAT(
+      refused_import(h200, {1, "MI300X"}),
+      testing::AllOf(testing::MatchesRegex("node\\.xml:[0-9]+: found --device MI300X, a kind of AMD, for "
+                                           "GPU 0000:[0-9a-f]+:00\\.0, which is of NVIDIA; allowed: K80, "
+                                           "[^\n]*, or a \\.json file with a kind of your own"),
+                     Not(HasSubstr("MI60"))));
+  EXPECT_EQ(
+      refused_import(mi300x, {1, "H200"}),
+      "node.xml:4: found --device H200, a kind of NVIDIA, for GPU 0000:0c:00.0, which is of AMD; allowed: "
+      "MI60, MI100, MI210, MI250, MI250X, MI300A, MI300X, MI325X, MI350X, MI355X, or a .json file with a "
+      "kind of your own");
+  EXPECT_THAT(refused_import(cloud, {1, "MI60"}), HasSubstr("found --device MI60, a kind of AMD, for GPU"));
+  EXPECT_THAT(refused_import(cloud, {1, "TPU-v5p"}),
+              HasSubstr("found --device TPU-v5p, a kind of Google, for"));
+  EXPECT_EQ(refused_import(h200, {1, "B200"}), "accepted");
+  EXPECT_EQ(refused_import(mi300x, {1, "MI325X"}), "accepted");
+  // Kinds of one's own are nobody's.
+  NcclImport own{"node", "node.xml", 1, *find_built_in_device_kind("MI300X")};
+  own.kind->name = "mine";
+  EXPECT_EQ(refusal([&] { topology_of(parse_nccl_dump(h200, "node.xml"), own); }), "accepted");
+}
+
+// Without PCI ids, the sort of links and AMD's processor tell the maker.
+TEST(NcclCompletion, KnowsMakersByLinks) {
+  const auto without_ids = [](std::string text) {
+    for (const char* ids : {" vendor=\"0x10de\" device=\"0x2335\"", " vendor=\"0x1002\" device=\"0x74a1\"",
+                            " gcn=\"gfx942\""}) {
+      while (text.find(ids) != std::string::npos) text = changed(text, ids, "");
+    }
+    return text;
+  };
+  const std::string h200 = without_ids(completion_fixture("nccl_h200_quarter.xml"));
+  const std::string mi300x = without_ids(completion_fixture("rccl_mi300x_half.xml"));
+  EXPECT_THAT(refused_import(h200, {1, "MI300X"}), HasSubstr("a kind of AMD, for"));
+  EXPECT_THAT(refused_import(mi300x, {1, "H200"}), HasSubstr("a kind of NVIDIA, for"));
+  EXPECT_DOUBLE_EQ(gigabytes_between(completed(mi300x, {1, "MI300X"}).topology, "gpu0", "gpu1"), 48);
+  // Nothing tells.
+  const std::string bare = cloud_file(8, "");
+  EXPECT_EQ(refused_import(bare, {1, "MI300X"}), "accepted");
+  EXPECT_EQ(refused_import(bare, {1, "H200"}), "accepted");
+}
+
 TEST(NcclCompletion, EveryProductHasAKind) {
   for (const std::string& kind : built_in_device_kind_names()) {
     if (const GpuProduct* product = product_of_kind(kind)) {

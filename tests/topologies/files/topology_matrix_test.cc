@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <array>
 #include <cstdlib>
 #include <string>
 #include <vector>
@@ -192,16 +193,54 @@ TEST(TopologyMatrix, OfAmdHasXgmiWhereItIsOneHop) {
   EXPECT_EQ(read_matrix(named).topology.kind(DeviceId(2)).name, "MI325X");
   EXPECT_DOUBLE_EQ(matrix_rate(read_matrix(kInstinct, "MI250X").topology, "gpu1", "gpu2"), 36);
   EXPECT_EQ(refused_matrix(with_other(kInstinct, "XGMI", "CXL"), "MI300X"),
-            "topo.txt:14: found \"CXL\" between GPU0 and GPU1, allowed: XGMI or PCIE");
+            "topo.txt:14: found \"CXL\" in the row of GPU0 and the column of GPU1, allowed: XGMI or PCIE");
+}
+
+std::string with_all(std::string text, const std::string& found, const std::string& instead) {
+  for (std::size_t at = 0; (at = text.find(found, at)) != std::string::npos; at += instead.size())
+    text.replace(at, found.size(), instead);
+  return text;
+}
+
+TEST(TopologyMatrix, OfAmdHasGpusAlone) {
+  EXPECT_EQ(
+      refused_matrix("Link Type between two GPUs\n  GPU0 NIC0\nGPU0 0 XGMI\nNIC0 XGMI 0\n", "MI300X"),
+      "topo.txt:4: found a row of NIC0, allowed: of GPU#, since rocm-smi's tables have no other devices");
+  for (const char* name : {"N", "GP", "GPU", "NIC0", "mlx5_0"}) {
+    EXPECT_EQ(refused_matrix(with_all(kInstinct, "GPU1", name), "MI300X"),
+              fmt::format("topo.txt:15: found a row of {}, allowed: of GPU#, since rocm-smi's tables have no "
+                          "other devices",
+                          name));
+  }
+}
+
+// NVLinks have NVIDIA's rates and xGMI links AMD's, so the kind must be of whom the program is.
+TEST(TopologyMatrix, RefusesKindsOfAnotherMaker) {
+  EXPECT_THAT(
+      refused_matrix(kHopper, "MI300X"),
+      testing::AllOf(HasSubstr("topo.txt:2: found --device MI300X, a kind of AMD, for GPU0, which is of "
+                               "NVIDIA; allowed: K80, "),
+                     testing::Not(HasSubstr("\n"))));
+  EXPECT_EQ(
+      refused_matrix(kInstinct, "H200"),
+      "topo.txt:14: found --device H200, a kind of NVIDIA, for GPU0, which is of AMD; allowed: MI60, "
+      "MI100, MI210, MI250, MI250X, MI300A, MI300X, MI325X, MI350X, MI355X, or a .json file with a kind of "
+      "your own");
+}
+
+TEST(TopologyMatrix, ReadsNamesBehindAnyBlanks) {
+  const char* const line = "GPU0\nGPU0 X\n";
+  for (const char* name : {"GPU 0: NVIDIA H200 (UUID: GPU-1)", "GPU 0:\tNVIDIA H200 (UUID: GPU-1)",
+                           "GPU 0: \t NVIDIA H200\t(UUID: GPU-1)", "  GPU\t0:  NVIDIA H200 \r"})
+    EXPECT_EQ(read_matrix(fmt::format("{}\n{}", name, line)).topology.kind(DeviceId(0)).name, "H200") << name;
 }
 
 TEST(TopologyMatrix, RefusesTablesThatAreNotWhole) {
   EXPECT_EQ(refused_matrix(with_other(kHopper, "GPU1\tNV18", "GPU1\tNV17")),
             "topo.txt:2: found \"NV18\" between GPU0 and GPU1, which is \"NV17\" in line 3");
   EXPECT_EQ(refused_matrix(with_other(kHopper, "PIX\tSYS\t0", "FAST\tSYS\t0")),
-            "topo.txt:2: found \"FAST\" between GPU0 and NIC0, allowed: SYS, NODE, PHB, PXB, PIX or NV# (the "
-            "number "
-            "of NVLinks)");
+            "topo.txt:2: found \"FAST\" in the row of GPU0 and the column of NIC0, allowed: SYS, SOC, NODE, "
+            "PHB, PXB or PIX; NVLinks are between GPUs alone");
   EXPECT_EQ(refused_matrix(with_other(kHopper, "GPU2\tNV18", "GPU3\tNV18")),
             "topo.txt:4: found a row of GPU3, allowed: of GPU2, as the header of line 1 goes on");
   EXPECT_EQ(refused_matrix("GPU0\tGPU1\nGPU0\t X \tSYS\n"),
@@ -209,6 +248,29 @@ TEST(TopologyMatrix, RefusesTablesThatAreNotWhole) {
   EXPECT_EQ(refused_matrix("GPU0\tGPU1\nGPU0\t X \n"), "topo.txt:2: found 1 cells of GPU0, allowed: 2");
   EXPECT_EQ(refused_matrix("GPU0\tGPU1\nGPU0\t X \tNV99\nGPU1\tNV99\t X \n"),
             "topo.txt:2: found 99 NVLinks between GPU0 and GPU1, allowed: up to 18");
+  EXPECT_EQ(refused_matrix("GPU0\tGPU0\nGPU0\t X \tPIX\nGPU0\tPIX\t X \n"),
+            "topo.txt:1: found a second column of GPU0, allowed: one of each device");
+}
+
+// A wrong cell is told where it stands, not where its other end does.
+TEST(TopologyMatrix, TellsWhichCellIsWrong) {
+  const std::string cards =
+      "GPU0\tGPU1\tNIC0\n"
+      "GPU0\t X \tPIX\tPIX\n"
+      "GPU1\tFOO\t X \tPIX\n"
+      "NIC0\tPIX\tPIX\t X \n";
+  EXPECT_EQ(
+      refused_matrix(cards),
+      "topo.txt:3: found \"FOO\" in the row of GPU1 and the column of GPU0, allowed: SYS, SOC, NODE, PHB, "
+      "PXB, PIX or NV# (the number of NVLinks)");
+  EXPECT_EQ(refused_matrix(with_other(cards, "GPU1\tFOO\t X ", "GPU1\tPIX\tPIX")),
+            "topo.txt:3: found \"PIX\" in the row of GPU1 and the column of GPU1, allowed: X");
+  const std::string nics = with_other(cards, "FOO", "PIX");
+  EXPECT_EQ(refused_matrix(nics), "accepted");
+  EXPECT_EQ(
+      refused_matrix(with_other(with_other(nics, "PIX\tPIX\n", "PIX\tNV4\n"), "NIC0\tPIX", "NIC0\tNV4")),
+      "topo.txt:2: found \"NV4\" in the row of GPU0 and the column of NIC0, allowed: SYS, SOC, NODE, PHB, "
+      "PXB or PIX; NVLinks are between GPUs alone");
 }
 
 TEST(TopologyMatrix, IsToldFromOtherFiles) {
@@ -223,7 +285,12 @@ TEST(TopologyMatrix, IsToldFromOtherFiles) {
 TEST(TopologyMatrix, SurvivesAThousandMutations) {
   int topologies = 0;
   for_each_seed(1'000, [&](Rng& rng) {
-    std::string text = rng.below(2) == 0 ? kHopper : kInstinct;
+    const bool of_nvidia = rng.below(2) == 0;
+    std::string text = of_nvidia ? kHopper : kInstinct;
+    if (rng.below(4) == 0) {
+      constexpr std::array<const char*, 4> names{"N", "NIC7", "GPU", "GPU0"};
+      text = with_all(text, "GPU1", names.at(rng.below(names.size())));
+    }
     for (std::uint64_t i = 0, n = 1 + rng.below(3); i < n && !text.empty(); ++i) {
       const std::size_t at = rng.below(text.size()), length = 1 + rng.below(12);
       if (rng.below(2) == 0)
@@ -232,7 +299,7 @@ TEST(TopologyMatrix, SurvivesAThousandMutations) {
         text.insert(at, text.substr(rng.below(text.size()), length));
     }
     try {
-      const Topology t = read_matrix(text, rng.below(2) == 0 ? "H100-SXM5" : "MI300X").topology;
+      const Topology t = read_matrix(text, of_nvidia ? "H100-SXM5" : "MI300X").topology;
       EXPECT_EQ(parse_topology(to_json(t), "node.json"), t);
       ++topologies;
     } catch (const InputError& error) {
