@@ -153,7 +153,7 @@ std::string overrides_text(const std::vector<TorchtitanField>& fields) {
   return text;
 }
 
-// As torchtitan's own run_train.sh, under both names that PyTorch knows.
+// Sets what torchtitan's own run_train.sh sets, under both names that PyTorch knows.
 std::string allocator_text(const FrameworkPlan& plan) {
   return plan.expandable_segments ? "export PYTORCH_ALLOC_CONF=expandable_segments:True\n"
                                     "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n"
