@@ -9,7 +9,7 @@
 namespace pipesim {
 namespace {
 
-using Segments = CachingAllocator::Segments;
+using AllocatorSegments = CachingAllocator::Segments;
 constexpr std::int64_t kMiB = 1 << 20;
 
 Bytes mib(std::int64_t count) { return Bytes(count * kMiB); }
@@ -48,20 +48,20 @@ TEST(CachingAllocator, SplitsAndJoinsBlocks) {
 
 // Two free blocks of 50 MiB have room for a tensor of 100 MiB only where they lie side by side.
 TEST(CachingAllocator, LargeTensorsFindNoRoomInSmallBlocks) {
-  for (const Segments segments : {Segments::Fixed, Segments::Expandable}) {
+  for (const AllocatorSegments segments : {AllocatorSegments::Fixed, AllocatorSegments::Expandable}) {
     CachingAllocator allocator(segments);
     const auto first = allocator.allocate(mib(60)), second = allocator.allocate(mib(60));
     allocator.free(*first);
     allocator.free(*second);
     EXPECT_TRUE(allocator.allocate(mib(120)));
-    EXPECT_EQ(allocator.reserved(), segments == Segments::Fixed ? mib(240) : mib(120));
+    EXPECT_EQ(allocator.reserved(), segments == AllocatorSegments::Fixed ? mib(240) : mib(120));
   }
 }
 
 // Pieces of 20 MiB: 40 for the first tensor, 20 for the second. The third one begins in the 10 MiB at the end
 // and leaves the hole of 40 MiB as it is.
 TEST(CachingAllocator, ExpandableSegmentsGrowAtTheirEnd) {
-  CachingAllocator allocator(Segments::Expandable);
+  CachingAllocator allocator(AllocatorSegments::Expandable);
   const auto first = allocator.allocate(mib(40)), second = allocator.allocate(mib(10));
   EXPECT_EQ(allocator.reserved(), mib(60));
   allocator.free(*first);
@@ -76,7 +76,7 @@ TEST(CachingAllocator, ExpandableSegmentsGrowAtTheirEnd) {
 }
 
 TEST(CachingAllocator, GivesBackSegmentsBeforeItFails) {
-  CachingAllocator allocator(Segments::Fixed, mib(100));
+  CachingAllocator allocator(AllocatorSegments::Fixed, mib(100));
   allocator.free(*allocator.allocate(mib(60)));
   const auto large = allocator.allocate(mib(80));
   ASSERT_TRUE(large);
@@ -90,7 +90,7 @@ TEST(CachingAllocator, GivesBackSegmentsBeforeItFails) {
 // Two pieces of 20 MiB of a free block of 50 MiB can go, and other streams get them. What is freed beside
 // the hole later is not joined over it.
 TEST(CachingAllocator, GivesBackPiecesOfExpandableSegments) {
-  CachingAllocator allocator(Segments::Expandable, mib(120));
+  CachingAllocator allocator(AllocatorSegments::Expandable, mib(120));
   const auto first = allocator.allocate(mib(50)), second = allocator.allocate(mib(50));
   ASSERT_TRUE(first && second);
   EXPECT_EQ(allocator.reserved(), mib(100));
@@ -107,7 +107,7 @@ TEST(CachingAllocator, GivesBackPiecesOfExpandableSegments) {
 // The block at the end, of 20 MiB, is the smallest that is large enough; but it could grow, so one of 40 MiB
 // goes before it.
 TEST(CachingAllocator, ExpandableSegmentsUseTheirEndLast) {
-  CachingAllocator allocator(Segments::Expandable);
+  CachingAllocator allocator(AllocatorSegments::Expandable);
   const auto hole = allocator.allocate(mib(40)), between = allocator.allocate(mib(20)),
              last = allocator.allocate(mib(20));
   ASSERT_TRUE(hole && between && last);
@@ -133,7 +133,8 @@ TEST(CachingAllocator, StreamsHaveBlocksOfTheirOwn) {
 // expandable segments less than 512 bytes; and when all are freed, all of an expandable segment is one block.
 TEST(CachingAllocator, HoldsWhatTensorsTake) {
   for_each_seed(60, [&](Rng& rng) {
-    const Segments segments = rng.below(2) == 0 ? Segments::Fixed : Segments::Expandable;
+    const AllocatorSegments segments =
+        rng.below(2) == 0 ? AllocatorSegments::Fixed : AllocatorSegments::Expandable;
     CachingAllocator allocator(segments);
     std::vector<std::pair<CachingAllocator::BlockId, std::int64_t>> live;
     std::int64_t asked = 0, most = 0;
@@ -150,7 +151,7 @@ TEST(CachingAllocator, HoldsWhatTensorsTake) {
       }
       most = std::max(most, asked);
       const auto spare =
-          static_cast<std::int64_t>(live.size()) * (segments == Segments::Fixed ? kMiB + 512 : 512);
+          static_cast<std::int64_t>(live.size()) * (segments == AllocatorSegments::Fixed ? kMiB + 512 : 512);
       EXPECT_GE(allocator.allocated(), Bytes(asked));
       EXPECT_LE(allocator.allocated(), Bytes(asked + spare));
       EXPECT_GE(allocator.reserved(), allocator.allocated());
@@ -159,7 +160,7 @@ TEST(CachingAllocator, HoldsWhatTensorsTake) {
     EXPECT_GE(allocator.most_allocated(), Bytes(most));
     for (const auto& [block, bytes] : live) allocator.free(block);
     EXPECT_EQ(allocator.allocated(), Bytes(0));
-    if (segments == Segments::Fixed) return;
+    if (segments == AllocatorSegments::Fixed) return;
     const Bytes reserved = allocator.reserved();
     EXPECT_TRUE(allocator.allocate(reserved));
     EXPECT_EQ(allocator.reserved(), reserved);
