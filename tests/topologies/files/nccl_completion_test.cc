@@ -8,6 +8,7 @@
 
 #include "sim/base/files.h"
 #include "tests/refusal.h"
+#include "tests/topologies/files/link_rate.h"
 #include "topologies/device_kinds.h"
 #include "topologies/files/nccl_topology.h"
 #include "topologies/files/topology_json.h"
@@ -40,18 +41,6 @@ ImportedTopology completed(const std::string& text, const Asked& asked = {}) {
 
 std::string refused_import(const std::string& text, const Asked& asked = {}) {
   return refusal([&] { completed(text, asked); });
-}
-
-// GB/s of all links between two vertices; 0: none.
-double gigabytes_between(const Topology& topology, const std::string& a, const std::string& b) {
-  const TopologyParts& parts = topology.parts();
-  const auto name = [&](std::int32_t v) { return parts.vertices[static_cast<std::size_t>(v)].name; };
-  double sum = 0;
-  for (const Link& link : parts.links) {
-    if ((name(link.a) == a && name(link.b) == b) || (name(link.a) == b && name(link.b) == a))
-      sum += link.bandwidth.value / 1e9;
-  }
-  return sum;
 }
 
 // GPUs and NICs below one processor, by their PCI ids.

@@ -14,6 +14,7 @@
 #include "sim/base/rng.h"
 #include "tests/refusal.h"
 #include "tests/seeds.h"
+#include "tests/topologies/files/link_rate.h"
 #include "topologies/device_kinds.h"
 #include "topologies/files/topology_json.h"
 
@@ -32,18 +33,6 @@ ImportedTopology imported(const std::string& text, std::int64_t copies = 1) {
   return topology_of(parse_nccl_dump(text, "node.xml"), {"node", "node.xml", copies, {}});
 }
 
-// GB/s between two vertices that a link joins, 0: none does.
-double rate(const Topology& topology, const std::string& a, const std::string& b) {
-  const TopologyParts& parts = topology.parts();
-  const auto name = [&](std::int32_t v) { return parts.vertices[static_cast<std::size_t>(v)].name; };
-  double sum = 0;
-  for (const Link& link : parts.links) {
-    if ((name(link.a) == a && name(link.b) == b) || (name(link.a) == b && name(link.b) == a))
-      sum += link.bandwidth.value / 1e9;
-  }
-  return sum;
-}
-
 // Rates as the preset of such servers has them.
 TEST(NcclTopology, HasSwitchesOfNvlinksBridgesAndSockets) {
   const ImportedTopology result = imported(fixture("nccl_h200_quarter.xml"));
@@ -53,11 +42,11 @@ TEST(NcclTopology, HasSwitchesOfNvlinksBridgesAndSockets) {
   EXPECT_EQ(t.num_nodes(), 1U);
   EXPECT_EQ(t.device(DeviceId(0)).name, "gpu0");
   EXPECT_EQ(t.kind(DeviceId(1)).name, "H200");
-  EXPECT_DOUBLE_EQ(rate(t, "gpu0", "nvswitch"), 18 * 20.6);
-  EXPECT_DOUBLE_EQ(rate(t, "gpu1", "nvswitch"), 18 * 20.6);
-  EXPECT_DOUBLE_EQ(rate(t, "gpu0", "pcie0"), 48);
-  EXPECT_DOUBLE_EQ(rate(t, "pcie1", "cpu1"), 48);
-  EXPECT_DOUBLE_EQ(rate(t, "cpu0", "cpu1"), 40);
+  EXPECT_DOUBLE_EQ(gigabytes_between(t, "gpu0", "nvswitch"), 18 * 20.6);
+  EXPECT_DOUBLE_EQ(gigabytes_between(t, "gpu1", "nvswitch"), 18 * 20.6);
+  EXPECT_DOUBLE_EQ(gigabytes_between(t, "gpu0", "pcie0"), 48);
+  EXPECT_DOUBLE_EQ(gigabytes_between(t, "pcie1", "cpu1"), 48);
+  EXPECT_DOUBLE_EQ(gigabytes_between(t, "cpu0", "cpu1"), 40);
   EXPECT_EQ(t.parts().links.size(), 7U);  // NICs of a single host lead nowhere
   EXPECT_EQ(t.route(DeviceId(0), DeviceId(1)).lanes.size(), 2U);
 }
@@ -67,8 +56,8 @@ TEST(NcclTopology, OfSeveralHostsHasTheirNicsOnOneNetwork) {
   EXPECT_EQ(t.num_devices(), 6U);
   EXPECT_EQ(t.num_nodes(), 3U);
   EXPECT_EQ(t.device(DeviceId(5)).name, "node2.gpu1");
-  EXPECT_DOUBLE_EQ(rate(t, "node1.nic1", "network"), 48);
-  EXPECT_DOUBLE_EQ(rate(t, "node1.pcie1", "node1.nic1"), 48);
+  EXPECT_DOUBLE_EQ(gigabytes_between(t, "node1.nic1", "network"), 48);
+  EXPECT_DOUBLE_EQ(gigabytes_between(t, "node1.pcie1", "node1.nic1"), 48);
   const Route route = t.route(DeviceId(0), DeviceId(2));
   EXPECT_EQ(route.lanes.size(), 6U);
   EXPECT_DOUBLE_EQ(route.bandwidth.value, 48e9);
@@ -80,7 +69,7 @@ TEST(NcclTopology, OfHostsThatAreNamedApartKeepsThemApart) {
   const ImportedTopology result = imported(text);
   EXPECT_EQ(result.topology.num_nodes(), 2U);
   EXPECT_EQ(result.topology.device(DeviceId(1)).name, "node1.gpu1");
-  EXPECT_DOUBLE_EQ(rate(result.topology, "node1.gpu1", "node1.nvswitch"), 18 * 20.6);
+  EXPECT_DOUBLE_EQ(gigabytes_between(result.topology, "node1.gpu1", "node1.nvswitch"), 18 * 20.6);
   EXPECT_THAT(result.notes, ElementsAre("NVSwitches of different hosts are taken to be apart; "
                                         "--nvlink-domain joined joins them"));
 }
@@ -94,12 +83,12 @@ TEST(NcclTopology, ConnectsPairsOnceAndSaysWhatItAssumes) {
                   "reached over PCIe",
                   "links of PCIe whose speed or width is not told count as PCIe 3.0 and as 16 lanes"));
   EXPECT_EQ(t.device(DeviceId(0)).name, "node0.gpu0");
-  EXPECT_DOUBLE_EQ(rate(t, "node0.gpu0", "node0.gpu1"), 12 * 20);
-  EXPECT_DOUBLE_EQ(rate(t, "node0.gpu0", "node0.cpu0"), 12);
-  EXPECT_DOUBLE_EQ(rate(t, "node0.gpu2", "node0.cpu1"), 12);  // 8 lanes of 4.0
-  EXPECT_DOUBLE_EQ(rate(t, "node0.cpu0", "node0.cpu1"), 24);
-  EXPECT_DOUBLE_EQ(rate(t, "node0.nic0", "network"), 12);
-  EXPECT_EQ(rate(t, "node0.nic1", "network"), 0);
+  EXPECT_DOUBLE_EQ(gigabytes_between(t, "node0.gpu0", "node0.gpu1"), 12 * 20);
+  EXPECT_DOUBLE_EQ(gigabytes_between(t, "node0.gpu0", "node0.cpu0"), 12);
+  EXPECT_DOUBLE_EQ(gigabytes_between(t, "node0.gpu2", "node0.cpu1"), 12);  // 8 lanes of 4.0
+  EXPECT_DOUBLE_EQ(gigabytes_between(t, "node0.cpu0", "node0.cpu1"), 24);
+  EXPECT_DOUBLE_EQ(gigabytes_between(t, "node0.nic0", "network"), 12);
+  EXPECT_EQ(gigabytes_between(t, "node0.nic1", "network"), 0);
   for (const Link& link : t.parts().links) {
     const auto is_network = [&](std::int32_t v) {
       return t.parts().vertices[static_cast<std::size_t>(v)].name == "network";

@@ -12,6 +12,7 @@
 #include "sim/base/rng.h"
 #include "tests/refusal.h"
 #include "tests/seeds.h"
+#include "tests/topologies/files/link_rate.h"
 #include "topologies/device_kinds.h"
 #include "topologies/files/nccl_topology.h"
 #include "topologies/files/topology_json.h"
@@ -31,18 +32,6 @@ ImportedTopology read_matrix(const std::string& text, const std::string& kind = 
 
 std::string refused_matrix(const std::string& text, const std::string& kind = "A100-80GB") {
   return refusal([&] { read_matrix(text, kind); });
-}
-
-// GB/s of all links between two vertices; 0: none.
-double matrix_rate(const Topology& topology, const std::string& a, const std::string& b) {
-  const TopologyParts& parts = topology.parts();
-  const auto name = [&](std::int32_t v) { return parts.vertices[static_cast<std::size_t>(v)].name; };
-  double sum = 0;
-  for (const Link& link : parts.links) {
-    if ((name(link.a) == a && name(link.b) == b) || (name(link.a) == b && name(link.b) == a))
-      sum += link.bandwidth.value / 1e9;
-  }
-  return sum;
 }
 
 std::string with_other(std::string text, const std::string& found, const std::string& instead) {
@@ -65,13 +54,13 @@ TEST(TopologyMatrix, OfNvidiaHasSwitchesBridgesAndProcessors) {
   const Topology& t = result.topology;
   ASSERT_EQ(t.num_devices(), 6U);
   EXPECT_EQ(t.num_nodes(), 2U);
-  EXPECT_DOUBLE_EQ(matrix_rate(t, "node0.gpu2", "node0.nvswitch"), 18 * 20.6);
-  EXPECT_DOUBLE_EQ(matrix_rate(t, "node0.gpu0", "node0.pcie0"), 48);
-  EXPECT_DOUBLE_EQ(matrix_rate(t, "node0.nic0", "node0.pcie0"), 48);
-  EXPECT_DOUBLE_EQ(matrix_rate(t, "node0.gpu1", "node0.cpu0"), 48);
-  EXPECT_DOUBLE_EQ(matrix_rate(t, "node0.gpu2", "node0.pcie1"), 48);
-  EXPECT_DOUBLE_EQ(matrix_rate(t, "node0.pcie1", "node0.cpu1"), 48);
-  EXPECT_DOUBLE_EQ(matrix_rate(t, "node1.nic1", "network"), 48);
+  EXPECT_DOUBLE_EQ(gigabytes_between(t, "node0.gpu2", "node0.nvswitch"), 18 * 20.6);
+  EXPECT_DOUBLE_EQ(gigabytes_between(t, "node0.gpu0", "node0.pcie0"), 48);
+  EXPECT_DOUBLE_EQ(gigabytes_between(t, "node0.nic0", "node0.pcie0"), 48);
+  EXPECT_DOUBLE_EQ(gigabytes_between(t, "node0.gpu1", "node0.cpu0"), 48);
+  EXPECT_DOUBLE_EQ(gigabytes_between(t, "node0.gpu2", "node0.pcie1"), 48);
+  EXPECT_DOUBLE_EQ(gigabytes_between(t, "node0.pcie1", "node0.cpu1"), 48);
+  EXPECT_DOUBLE_EQ(gigabytes_between(t, "node1.nic1", "network"), 48);
   EXPECT_THAT(
       result.notes,
       ElementsAre("PCIe counts as 16 lanes of 32.0 GT/s PCIe, as with such GPUs; the text does not tell it",
@@ -104,11 +93,11 @@ TEST(TopologyMatrix, KeepsDirectNvlinks) {
       "GPU 2: NVIDIA A100 80GB PCIe (UUID: c)\n" +
       pairs;
   const ImportedTopology bridged = read_matrix(named);
-  EXPECT_DOUBLE_EQ(matrix_rate(bridged.topology, "gpu0", "gpu1"), 240);
-  EXPECT_DOUBLE_EQ(matrix_rate(bridged.topology, "gpu2", "cpu2"), 24);
+  EXPECT_DOUBLE_EQ(gigabytes_between(bridged.topology, "gpu0", "gpu1"), 240);
+  EXPECT_DOUBLE_EQ(gigabytes_between(bridged.topology, "gpu2", "cpu2"), 24);
   EXPECT_THAT(bridged.notes, Contains("line 7: GPU2 has no NVLinks, though 2 others of its host do; it is "
                                       "reached over PCIe"));
-  EXPECT_DOUBLE_EQ(matrix_rate(read_matrix(pairs, "A100-80GB").topology, "gpu0", "nvswitch"), 240);
+  EXPECT_DOUBLE_EQ(gigabytes_between(read_matrix(pairs, "A100-80GB").topology, "gpu0", "nvswitch"), 240);
   const std::string quad =
       "        GPU0    GPU1    GPU2    GPU3    mlx5_0  CPU Affinity\n"
       "GPU0     X      NV1     NV1     NV2     PIX     0-19\n"
@@ -117,11 +106,11 @@ TEST(TopologyMatrix, KeepsDirectNvlinks) {
       "GPU3    NV2     NV1     NV2      X      PHB     0-19\n"
       "mlx5_0  PIX     PIX     PHB     PHB      X\n";
   const Topology volta = read_matrix(quad, "V100-SXM2-16GB").topology;
-  EXPECT_DOUBLE_EQ(matrix_rate(volta, "gpu0", "gpu3"), 40);
-  EXPECT_DOUBLE_EQ(matrix_rate(volta, "gpu0", "gpu1"), 20);
-  EXPECT_DOUBLE_EQ(matrix_rate(volta, "gpu0", "pcie0"), 12);
-  EXPECT_DOUBLE_EQ(matrix_rate(volta, "gpu1", "pcie0"), 12);
-  EXPECT_DOUBLE_EQ(matrix_rate(volta, "gpu2", "cpu0"), 12);
+  EXPECT_DOUBLE_EQ(gigabytes_between(volta, "gpu0", "gpu3"), 40);
+  EXPECT_DOUBLE_EQ(gigabytes_between(volta, "gpu0", "gpu1"), 20);
+  EXPECT_DOUBLE_EQ(gigabytes_between(volta, "gpu0", "pcie0"), 12);
+  EXPECT_DOUBLE_EQ(gigabytes_between(volta, "gpu1", "pcie0"), 12);
+  EXPECT_DOUBLE_EQ(gigabytes_between(volta, "gpu2", "cpu0"), 12);
 }
 
 // NICs may have any name, and old drivers say SOC.
@@ -131,9 +120,9 @@ TEST(TopologyMatrix, ReadsOldDriversAndAnyNic) {
       "GPU0     X      SOC     0-19\n"
       "ibp24s0 SOC      X\n",
       "P100-SXM2", 2);
-  EXPECT_DOUBLE_EQ(matrix_rate(result.topology, "node0.gpu0", "node0.cpu0"), 12);
-  EXPECT_DOUBLE_EQ(matrix_rate(result.topology, "node0.nic0", "node0.cpu1"), 12);
-  EXPECT_DOUBLE_EQ(matrix_rate(result.topology, "node1.nic0", "network"), 12);
+  EXPECT_DOUBLE_EQ(gigabytes_between(result.topology, "node0.gpu0", "node0.cpu0"), 12);
+  EXPECT_DOUBLE_EQ(gigabytes_between(result.topology, "node0.nic0", "node0.cpu1"), 12);
+  EXPECT_DOUBLE_EQ(gigabytes_between(result.topology, "node1.nic0", "network"), 12);
 }
 
 TEST(TopologyMatrix, OfCardsHasPcieOnly) {
@@ -146,10 +135,10 @@ TEST(TopologyMatrix, OfCardsHasPcieOnly) {
   const ImportedTopology result = read_matrix(text, "L40S");
   const Topology& t = result.topology;
   EXPECT_THAT(result.notes, Contains("found no NVLinks"));
-  EXPECT_DOUBLE_EQ(matrix_rate(t, "gpu0", "pcie1"), 24);
-  EXPECT_DOUBLE_EQ(matrix_rate(t, "pcie0", "pcie1"), 24);
-  EXPECT_DOUBLE_EQ(matrix_rate(t, "gpu2", "pcie0"), 24);
-  EXPECT_DOUBLE_EQ(matrix_rate(t, "gpu3", "cpu1"), 24);
+  EXPECT_DOUBLE_EQ(gigabytes_between(t, "gpu0", "pcie1"), 24);
+  EXPECT_DOUBLE_EQ(gigabytes_between(t, "pcie0", "pcie1"), 24);
+  EXPECT_DOUBLE_EQ(gigabytes_between(t, "gpu2", "pcie0"), 24);
+  EXPECT_DOUBLE_EQ(gigabytes_between(t, "gpu3", "cpu1"), 24);
   EXPECT_EQ(t.route(DeviceId(0), DeviceId(1)).lanes.size(), 2U);
   EXPECT_DOUBLE_EQ(t.route(DeviceId(0), DeviceId(3)).bandwidth.value, 6e9);
 }
@@ -181,9 +170,9 @@ const char* const kInstinct =
 TEST(TopologyMatrix, OfAmdHasXgmiWhereItIsOneHop) {
   const ImportedTopology result = read_matrix(kInstinct, "MI300X");
   const Topology& t = result.topology;
-  EXPECT_DOUBLE_EQ(matrix_rate(t, "gpu0", "gpu1"), 48);
-  EXPECT_DOUBLE_EQ(matrix_rate(t, "gpu0", "gpu2"), 0);
-  EXPECT_DOUBLE_EQ(matrix_rate(t, "gpu2", "cpu1"), 48);
+  EXPECT_DOUBLE_EQ(gigabytes_between(t, "gpu0", "gpu1"), 48);
+  EXPECT_DOUBLE_EQ(gigabytes_between(t, "gpu0", "gpu2"), 0);
+  EXPECT_DOUBLE_EQ(gigabytes_between(t, "gpu2", "cpu1"), 48);
   EXPECT_THAT(result.notes,
               Contains("each XGMI of one hop counts as one link: rocm-smi does not tell their number"));
   const std::string named = std::string(kInstinct) +
@@ -191,7 +180,7 @@ TEST(TopologyMatrix, OfAmdHasXgmiWhereItIsOneHop) {
                             "GPU[1]\t\t: Card Series: \t\tAMD Instinct MI325X\n"
                             "GPU[2]\t\t: Card Series: \t\tAMD Instinct MI325X\n";
   EXPECT_EQ(read_matrix(named).topology.kind(DeviceId(2)).name, "MI325X");
-  EXPECT_DOUBLE_EQ(matrix_rate(read_matrix(kInstinct, "MI250X").topology, "gpu1", "gpu2"), 36);
+  EXPECT_DOUBLE_EQ(gigabytes_between(read_matrix(kInstinct, "MI250X").topology, "gpu1", "gpu2"), 36);
   EXPECT_EQ(refused_matrix(with_other(kInstinct, "XGMI", "CXL"), "MI300X"),
             "topo.txt:14: found \"CXL\" in the row of GPU0 and the column of GPU1, allowed: XGMI or PCIE");
 }
