@@ -77,7 +77,9 @@ PredictedRun simulated(const ExpressedRun& run, const Calibration* calibration) 
   apply_recipe(recipe, RecipeModel(graph), topology, plan);
   const CostModel costs(topology, calibration, with_policies(parse_runtime(run.runtime), recipe));
   Evaluator evaluator(graph, costs, plan.options);
-  const Evaluated scored = evaluator.evaluate(plan.strategy, {.peaks = true, .part = Labels::Leave});
+  EvaluationRequest request{.peaks = true};
+  if (run.memory_figure != MemoryFigure::Allocated) request.part = Labels::Leave;  // to replay the allocator
+  const Evaluated scored = evaluator.evaluate(plan.strategy, request);
   const DeviceMemory& last = scored.peaks.back();
   const DeviceMemory& fullest = *std::ranges::max_element(scored.peaks, {}, &DeviceMemory::peak);
   const Bytes state = state_after_step(evaluator.contents(), plan.strategy).back();
