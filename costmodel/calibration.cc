@@ -7,7 +7,7 @@
 #include <cmath>
 #include <set>
 
-#include "models/documents.h"
+#include "models/causal_mask.h"
 #include "models/operator_kind.h"
 #include "sim/base/errors.h"
 #include "topologies/gpu_share.h"
@@ -59,7 +59,7 @@ CalibrationKey operator_key(const OperatorGraph& graph, const Operator& op, Pass
   if (op.causal) {
     const Range queries = ranges[static_cast<std::size_t>(op.causal->first)],
                 keys = ranges[static_cast<std::size_t>(op.causal->second)];
-    key.sizes.push_back(op.zigzag > 1 || document_length(op) > 0
+    key.sizes.push_back(op.zigzag > 1 || has_narrow_mask(op)
                             ? std::llround(visible_share(op, ranges) * static_cast<double>(keys.length()))
                             : queries.begin - keys.begin);
   }

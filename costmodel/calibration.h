@@ -23,8 +23,8 @@ struct CalibrationKey {
   std::string attributes;     ///< of operators, those that change the kernel: "activation=\"relu\", bias=1"
   Pass pass = Pass::Forward;  ///< of operators; updates have Pass::Update, transfers Pass::Forward
   /// Operators: the shard's length of every factor; under a causal mask also how far its queries begin behind
-  /// its keys, or in zigzag order or packed documents how many keys a query sees on average. Updates:
-  /// elements. Transfers: devices, bytes as the cost model counts them (collectives.h).
+  /// its keys, or in zigzag order, packed documents or a window how many keys a query sees on average.
+  /// Updates: elements. Transfers: devices, bytes as the cost model counts them (collectives.h).
   std::vector<std::int64_t> sizes;
   DataType type = DataType::Float32;
   std::string place;  ///< kind of device or backend ("cpu"); of transfers the class of links, see link_class

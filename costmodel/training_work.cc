@@ -10,7 +10,7 @@
 #include "costmodel/matrix_efficiency.h"
 #include "costmodel/shard_kernel.h"
 #include "models/box.h"
-#include "models/documents.h"
+#include "models/causal_mask.h"
 
 namespace pipesim {
 namespace {
@@ -25,14 +25,23 @@ bool has_flag(const Operator& op, const char* name) {
 // Attention that writes its scores computes all of them (Operator::causal is not set), and needs half.
 bool is_causal(const Operator& op) { return op.matrix->fused && has_flag(op, "causal"); }
 
+// Pairs that are less than a window apart in a square of queries and keys.
+double pairs_within(double length, double window) {
+  const double left_out = std::max(0.0, length - window);
+  return length * length - left_out * left_out;
+}
+
 // What part of the pairs of `length` queries and as many keys counts.
 double counted_share(const Operator& op, double length, const FlopsCounting& counting) {
   if (!is_causal(op)) return 1;
   double share = 1;
-  if (const auto document = static_cast<double>(document_length(op));
-      counting.documents_apart && document > 0 && document < length) {
+  if (counting.documents_apart && has_narrow_mask(op)) {
+    const auto length_or_all = [&](std::int64_t given) {
+      return given > 0 ? std::min(static_cast<double>(given), length) : length;
+    };
+    const double document = length_or_all(document_length(op)), window = length_or_all(attention_window(op));
     const double whole = std::floor(length / document), rest = length - whole * document;
-    share = (whole * document * document + rest * rest) / (length * length);
+    share = (whole * pairs_within(document, window) + pairs_within(rest, window)) / (length * length);
   }
   return counting.causal == FlopsCounting::CausalAttention::Half ? share / 2 : share;
 }

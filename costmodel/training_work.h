@@ -17,7 +17,7 @@ struct FlopsCounting {
   /// all, masked ones too.
   enum class CausalAttention : std::uint8_t { Half, Full };
   CausalAttention causal = CausalAttention::Half;
-  bool documents_apart = true;  ///< under a causal mask, pairs within packed documents alone
+  bool documents_apart = true;  ///< under a causal mask, pairs within packed documents and windows alone
   bool routers = true;          ///< products that score the experts count
   std::string framework = {};   ///< the title of that which counts so; "": pipesim itself
   bool operator==(const FlopsCounting&) const = default;

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "models/documents.h"
+#include "models/causal_mask.h"
 #include "models/zigzag.h"
 #include "sim/base/errors.h"
 
@@ -161,16 +161,15 @@ void for_each_run(const ZigzagOrder& order, Range indices, Visit visit) {
   }
 }
 
-std::int64_t visible_pairs_in_zigzag(const Operator& op, const Documents& documents, Range queries,
-                                     Range keys) {
+std::int64_t visible_pairs_in_zigzag(const Operator& op, const CausalMask& mask, Range queries, Range keys) {
   const std::int64_t length = op.factors[static_cast<std::size_t>(op.causal->first)].size;
   const ZigzagOrder order(op.zigzag, length);
   std::int64_t seen = 0;
   for_each_run(order, queries, [&](Range s) {
     if (keys == Range{0, length}) {
-      seen += documents.visible_pairs(s, keys);  // whichever order they come in
+      seen += mask.visible_pairs(s, keys);  // whichever order they come in
     } else {
-      for_each_run(order, keys, [&](Range t) { seen += documents.visible_pairs(s, t); });
+      for_each_run(order, keys, [&](Range t) { seen += mask.visible_pairs(s, t); });
     }
   });
   return seen;
@@ -183,10 +182,9 @@ double visible_share(const Operator& op, std::span<const Range> factor_ranges) {
   const Range s = factor_ranges[static_cast<std::size_t>(op.causal->first)];
   const Range t = factor_ranges[static_cast<std::size_t>(op.causal->second)];
   if (s.length() <= 0 || t.length() <= 0) return 0;
-  const Documents documents(document_length(op),
-                            op.factors[static_cast<std::size_t>(op.causal->second)].size);
+  const CausalMask mask = causal_mask_of(op, op.factors[static_cast<std::size_t>(op.causal->second)].size);
   const std::int64_t seen =
-      op.zigzag > 1 ? visible_pairs_in_zigzag(op, documents, s, t) : documents.visible_pairs(s, t);
+      op.zigzag > 1 ? visible_pairs_in_zigzag(op, mask, s, t) : mask.visible_pairs(s, t);
   return static_cast<double>(seen) / (static_cast<double>(s.length()) * static_cast<double>(t.length()));
 }
 

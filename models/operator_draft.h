@@ -47,6 +47,11 @@ class OperatorDraft {
     if (value == usual) op.attributes.erase(attribute);
     return value;
   }
+  double added_real(const std::string& attribute, double usual) {
+    const double value = real(attribute);
+    if (value == usual) op.attributes.erase(attribute);
+    return value;
+  }
   std::string added_word(const std::string& attribute, const std::string& usual) {
     const std::string value = word(attribute);
     if (value == usual) op.attributes.erase(attribute);

@@ -14,7 +14,6 @@
 #include "executor/operators/cross_entropy.h"
 #include "executor/program/segments.h"
 #include "executor/tensors/host_moves.h"
-#include "models/documents.h"
 #include "sim/base/errors.h"
 
 namespace pipesim::gpu {
@@ -54,11 +53,13 @@ void GpuBackend::require_kernel(const Operator& op) const {
         fmt::format("operator \"{}\" ({}) has no GPU kernel for a projection and its loss in chunks; "
                     "loss_chunks=0 in the model keeps them apart",
                     op.name, op.kind));
-  if (document_length(op) > 0)
-    throw InputError(
-        fmt::format("operator \"{}\" ({}) has no GPU kernel for packed documents; document_length=0 in the "
-                    "model makes each sequence one document",
-                    op.name, op.kind));
+  if (op.kind == "relative_attention" || (op.kind == "scored_attention" && integer_of(op, "buckets") > 0)) {
+    if (op.attributes.contains("cap"))
+      throw InputError(fmt::format(
+          "operator \"{}\" ({}) has no GPU kernel for learned biases of capped scores; cap=0 leaves "
+          "them as they are",
+          op.name, op.kind));
+  }
   if (op.kind == "cross_entropy" && keeps_softmax(op))
     throw InputError(
         fmt::format("operator \"{}\" ({}) has no GPU kernel that keeps the softmax; kept=once in the model "

@@ -8,33 +8,43 @@
 
 #include "executor/operators/attributes.h"
 #include "executor/operators/device_code.h"
+#include "models/causal_mask.h"
 
 namespace pipesim {
 
 /// Lengths of a shard's factors of attention: samples, queries, key-value heads, query heads of each, keys;
 /// d is the length of queries and keys, e of values.
 struct AttentionSizes {
-  AttentionSizes(const Operator& op, std::span<const Range> ranges) : order(zigzag_of(op)) {
+  AttentionSizes(const Operator& op, std::span<const Range> ranges)
+      : order(zigzag_of(op)), mask(causal_mask_of(op, op.uses[1].dims[1].extent)) {
     const Box q = box_of(op.uses[0], op, ranges), v = box_of(op.uses[2], op, ranges);
     b = q[0].length(), s = q[1].length(), g = q[2].length(), r = q[3].length(), d = q[4].length();
     t = v[1].length(), e = v[3].length();
     first_query = q[1].begin, first_key = v[1].begin;
     causal = integer_of(op, "causal") != 0;
     scale = 1 / std::sqrt(static_cast<float>(d));
+    if (op.attributes.contains("cap")) cap = static_cast<float>(real_of(op, "cap"));
   }
   std::int64_t b = 0, s = 0, g = 0, r = 0, t = 0, d = 0, e = 0;
   std::int64_t first_query = 0, first_key = 0;  ///< where s and t begin in the whole
   bool causal = false;
   float scale = 1;
+  float cap = 0;      ///< of scores; 0: none
   ZigzagOrder order;  ///< of positions; a shard has all keys unless they come as they are
+  CausalMask mask;    ///< of positions
 
   /// The position of a query of this shard in the whole sequence.
   [[nodiscard]] PIPESIM_DEVICE std::int64_t position(std::int64_t query) const {
     return order.position(first_query + query);
   }
-  /// The number of keys of this shard that its query sees; they are the first ones in the order of positions.
+  /// The number of keys of this shard up to its query's position; they are the first ones in the order of
+  /// positions.
   [[nodiscard]] PIPESIM_DEVICE std::int64_t seen(std::int64_t query) const {
     return causal ? std::clamp<std::int64_t>(position(query) - first_key + 1, 0, t) : t;
+  }
+  /// The number of these that the query doesn't see, since documents or a window leave them out.
+  [[nodiscard]] PIPESIM_DEVICE std::int64_t left_out(std::int64_t query) const {
+    return causal ? std::clamp<std::int64_t>(mask.first(position(query)) - first_key, 0, seen(query)) : 0;
   }
   /// The number of keys that any of the queries sees. There must be at least one query.
   [[nodiscard]] std::int64_t seen_by_any(Range queries) const {
@@ -45,8 +55,20 @@ struct AttentionSizes {
   }
 };
 
-/// Whether scores get biases, use 3: a use more than queries, keys, values and results.
-inline bool has_biases(const Operator& op) { return op.uses.size() > 4; }
+/// A score that a cap keeps between its negative and itself.
+PIPESIM_DEVICE inline float capped_score(float score, float cap) { return cap * std::tanh(score / cap); }
+/// The derivative, from the score that came of it.
+PIPESIM_DEVICE inline float slope_of_capped(float capped, float cap) {
+  const float part = capped / cap;
+  return 1 - part * part;
+}
+
+/// Whether each head has a score that takes part in the softmax without a value. It is the last use but the
+/// result. Where keys are split, one shard has it.
+inline bool has_sinks(const Operator& op) { return op.attributes.contains("sinks"); }
+inline std::size_t sink_use(const Operator& op) { return op.uses.size() - 2; }
+/// Whether scores get biases, use 3: a use more than queries, keys, values, sinks and results.
+inline bool has_biases(const Operator& op) { return op.uses.size() > (has_sinks(op) ? 5U : 4U); }
 /// Whether these biases are learned, and chosen by distance.
 inline bool is_relative_attention(const Operator& op) {
   return has_biases(op) && op.uses[3].role == Role::Weight;

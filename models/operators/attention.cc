@@ -18,12 +18,29 @@ void read_zigzag(OperatorDraft& draft, std::int64_t length) {
   draft.op.zigzag = parts;
 }
 
-/// Models keep the fingerprints that they had before there were documents.
-void read_documents(OperatorDraft& draft) {
-  const std::int64_t length = draft.integer("document_length");
-  if (length == 0) draft.op.attributes.erase("document_length");
-  if (length > 0 && !draft.flag("causal"))
-    draft.fail("attribute \"document_length\" is given, allowed: with \"causal\"");
+/// The causal mask of queries and keys, and what narrows it.
+void read_mask(OperatorDraft& draft, FactorIndex queries, FactorIndex keys) {
+  const bool causal = draft.flag("causal");
+  for (const char* name : {"document_length", "window"}) {
+    if (draft.added_integer(name, 0) > 0 && !causal)
+      draft.fail(fmt::format("attribute \"{}\" is given, allowed: with \"causal\"", name));
+  }
+  if (draft.op.zigzag > 1 && !causal) draft.fail("attribute \"zigzag\" is given, allowed: with \"causal\"");
+  if (!causal) return;
+  if (draft.at(queries).size != draft.at(keys).size) {
+    draft.fail(fmt::format(
+        "inputs 0 and 2 have shapes {} and {}, allowed: a causal mask needs as many keys as queries",
+        to_text(draft.shape(0)), to_text(draft.shape(2))));
+  }
+  draft.op.causal = {queries, keys};
+}
+
+/// A score of each head that takes part in the softmax and has no value. Where keys are split, one shard adds
+/// it.
+void add_sinks(OperatorDraft& draft, const std::vector<FactorIndex>& rows, FactorIndex keys) {
+  draft.weight("sink", draft.axes({rows[2], rows[3]})).lacks.emplace_back(keys, Lack::Once);
+  draft.op.flops_forward.push_back({3, rows});  // compared, its exponential, added
+  draft.op.flops_backward_input.push_back({3, rows});
 }
 
 /// Input 3 of biased attention, [g, r, s, t] or [b, g, r, s, t]: any of its dims may be 1.
@@ -63,18 +80,21 @@ void build_scores(OperatorDraft& draft, const AddedToScores& what) {
     draft.input(3, bias_dims(draft, {b, g, r, s, t})).saved = true;
   }
   if (what.buckets > 0) draft.weight("bias", {IndexExpr::whole(what.buckets), draft.axis(g), draft.axis(r)});
-  draft.output("", draft.axes({b, s, g, r, e})).saved = true;
-
-  const double d = static_cast<double>(q[4]), learned = what.buckets > 0 || what.input ? 1 : 0,
-               added = learned + (what.alibi ? 1 : 0);
   const std::vector<FactorIndex> rows{b, s, g, r}, scores{b, s, g, r, t}, products{b, s, g, r, t, e};
+  const bool sinks = draft.added_flag("sinks");
+  // A cap divides, takes the hyperbolic tangent and multiplies; its derivative takes as many operations.
+  const double d = static_cast<double>(q[4]), capped = draft.added_real("cap", 0) > 0 ? 3 : 0,
+               learned = what.buckets > 0 || what.input ? 1 : 0,
+               added = learned + capped + (what.alibi ? 1 : 0), sent_back = learned + capped;
   draft.op.flops_forward = {{2, products}, {2 * d + 5 + added, scores}};
   draft.op.flops_backward_input = {{4, products},
-                                   {6 * d + added + learned, scores}};  // computes the scores again
-  draft.op.saved_extra_bytes = {{4, rows}};                             // log of the row's sum
+                                   {6 * d + added + sent_back, scores}};  // computes the scores again
+  if (sinks) add_sinks(draft, rows, t);
+  draft.output("", draft.axes({b, s, g, r, e})).saved = true;
+  draft.op.saved_extra_bytes = {{4, rows}};  // log of the row's sum
   using enum InnerStep::Reduce;
   const double forward = 2 * (d + static_cast<double>(v[3])) + 5 + added;
-  const double backward = 6 * d + 4 * static_cast<double>(v[3]) + added + learned;
+  const double backward = 6 * d + 4 * static_cast<double>(v[3]) + added + sent_back;
   draft.op.inner_steps = {{Pass::Forward, Max, {t}, {1, rows}, 4, (2 * d + 1 + added) / forward},
                           {Pass::Forward, Sum, {t}, {1, rows}, 4, (2 * d + 4 + added) / forward},
                           {Pass::BackwardInput, Sum, {t}, {1, rows}, 4, 2 * d / backward}};
@@ -96,18 +116,8 @@ void build_scores(OperatorDraft& draft, const AddedToScores& what) {
     draft.op.saved_extra_bytes.push_back({draft.element_bytes() * d, {b, t, g}});
   }
   read_zigzag(draft, q[1]);
-  read_documents(draft);
   if (draft.op.zigzag > 1) draft.at(t).max_degree = 1;  // the keys that a query sees are scattered
-  if (!draft.flag("causal")) {
-    if (draft.op.zigzag > 1) draft.fail("attribute \"zigzag\" is given, allowed: with \"causal\"");
-    return;
-  }
-  if (q[1] != v[1]) {
-    draft.fail(fmt::format(
-        "inputs 0 and 2 have shapes {} and {}, allowed: a causal mask needs as many keys as queries",
-        to_text(q), to_text(v)));
-  }
-  draft.op.causal = {s, t};
+  read_mask(draft, s, t);
 }
 
 void build_attention(OperatorDraft& draft) { build_scores(draft, {}); }
@@ -125,6 +135,28 @@ void build_relative_attention(OperatorDraft& draft) {
         buckets, farthest, parts, parts));
   }
   build_scores(draft, {.buckets = buckets});
+}
+
+/// Kernels of their own divide scores by a cap, take the hyperbolic tangent, which is kept, and multiply;
+/// another one writes the scores with the sink of their head beside them, whose share is kept, too (Gemma 2
+/// and gpt-oss of Hugging Face).
+void write_changed_scores(OperatorDraft& draft, const std::vector<FactorIndex>& scores) {
+  Operator& op = draft.op;
+  const double element = draft.element_bytes();
+  if (op.attributes.contains("cap")) {
+    op.saved_extra_bytes.push_back({element, scores});
+    op.bytes_forward_extra.push_back({6 * element, scores});
+    op.bytes_backward_extra.push_back({6 * element, scores});
+    op.separate.forward += 3;
+    op.separate.backward_input += 3;
+  }
+  if (op.attributes.contains("sinks")) {
+    op.saved_extra_bytes.push_back({element, {scores.begin(), scores.end() - 1}});
+    op.bytes_forward_extra.push_back({2 * element, scores});
+    op.bytes_backward_extra.push_back({2 * element, scores});
+    op.separate.forward += 1;
+    op.separate.backward_input += 1;
+  }
 }
 
 /// Its kernels (product, softmax, dropout, product) write the scores and read them again, one after the
@@ -154,6 +186,7 @@ void build_scored_attention(OperatorDraft& draft) {
   op.separate.forward = dropout ? 8 : 7;  // four copies among them
   op.separate.backward_input = dropout ? 12 : 11;
   op.separate.in_turn = true;
+  write_changed_scores(draft, scores);
   op.causal.reset();    // masked after the product, which is computed in full
   op.rotation.reset();  // the softmax that it keeps is of all keys at once
 }
@@ -195,6 +228,16 @@ std::vector<OperatorKind> attention_kinds() {
       "documents of so many positions are packed into the sequence (the last may be shorter), and a query "
       "sees keys of its own document only; 0: one document",
       0, 0);
+  const auto window = AttributeSchema::integer(
+      "window",
+      "under the causal mask a query sees so many keys at most, its own the last of them; 0: all before it",
+      0, 0);
+  const auto sinks = AttributeSchema::flag(
+      "sinks", false,
+      "each head has a learned score that takes part in the softmax and has no value, as in gpt-oss");
+  const auto cap = AttributeSchema::real(
+      "cap", "scores become cap · tanh(score / cap) before anything is added to them, as in Gemma 2; 0: none",
+      0, 1e6, 0.0);
   const auto copy = AttributeSchema::flag(
       "keep_copy", false,
       "keeps its result twice, for the kernel and in the order of the next operator, as FlashAttention in "
@@ -213,7 +256,7 @@ std::vector<OperatorKind> attention_kinds() {
        inputs,
        3,
        3,
-       {causal, zigzag, documents, copy, repeated, projected},
+       {causal, zigzag, documents, window, sinks, cap, copy, repeated, projected},
        {{{"q", {64, 128, 8, 2, 64}}, {"k", {64, 128, 8, 64}}, {"v", {64, 128, 8, 64}}}, {{"causal", 1}}},
        build_attention,
        true},
@@ -223,7 +266,7 @@ std::vector<OperatorKind> attention_kinds() {
        inputs,
        3,
        3,
-       {causal, zigzag, documents, copy, repeated, projected},
+       {causal, zigzag, documents, window, sinks, cap, copy, repeated, projected},
        {{{"q", {64, 128, 8, 2, 64}}, {"k", {64, 128, 8, 64}}, {"v", {64, 128, 8, 64}}}, {{"causal", 1}}},
        build_alibi_attention,
        true},
@@ -232,7 +275,7 @@ std::vector<OperatorKind> attention_kinds() {
        inputs + ", bias[g, r, s, t] or bias[b, g, r, s, t], any of them 1",
        4,
        4,
-       {causal, zigzag, documents, copy, repeated, projected},
+       {causal, zigzag, documents, window, sinks, cap, copy, repeated, projected},
        {{{"q", {64, 49, 3, 1, 32}}, {"k", {64, 49, 3, 32}}, {"v", {64, 49, 3, 32}}, {"bias", {3, 1, 49, 49}}},
         {}},
        build_biased_attention,
@@ -242,7 +285,7 @@ std::vector<OperatorKind> attention_kinds() {
        inputs,
        3,
        3,
-       {causal, zigzag, documents, copy, repeated, projected,
+       {causal, zigzag, documents, window, sinks, cap, copy, repeated, projected,
         AttributeSchema::integer("buckets", "biases of a head; far distances share them"),
         AttributeSchema::integer("farthest", "from this distance on all share one", 128)},
        {{{"q", {64, 128, 8, 2, 64}}, {"k", {64, 128, 8, 64}}, {"v", {64, 128, 8, 64}}},
@@ -254,7 +297,7 @@ std::vector<OperatorKind> attention_kinds() {
        inputs,
        3,
        3,
-       {causal, zigzag, documents, copy, repeated, projected,
+       {causal, zigzag, documents, window, sinks, cap, copy, repeated, projected,
         AttributeSchema::real("dropout", "share of the softmax's elements dropped", 0, 1, 0.0),
         AttributeSchema::integer("buckets", "as of relative_attention; 0: no biases", 0, 0),
         AttributeSchema::integer("farthest", "from this distance on all share one", 128),

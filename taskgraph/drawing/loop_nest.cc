@@ -9,6 +9,7 @@
 
 #include "models/backward_need.h"
 #include "models/box.h"
+#include "models/causal_mask.h"
 #include "taskgraph/binding/addend_axes.h"
 #include "taskgraph/binding/bound_operator.h"
 #include "taskgraph/binding/ring.h"
@@ -157,9 +158,14 @@ class LoopNestWriter {
       for (const std::string& operand : once)
         nest_.after.push_back(fmt::format("{}{} += {}", condition, result, operand));
     }
-    if (op_.causal)
-      nest_.body.front() +=
-          fmt::format("  # where {} <= {}", factor(op_.causal->second).name, factor(op_.causal->first).name);
+    if (op_.causal) nest_.body.front() += "  # where " + mask_text();
+  }
+
+  // "t <= s", or "s - 4 < t <= s" where a window narrows it.
+  [[nodiscard]] std::string mask_text() const {
+    const std::string &query = factor(op_.causal->first).name, &key = factor(op_.causal->second).name;
+    const std::int64_t window = attention_window(op_);
+    return fmt::format("{}{} <= {}", window > 0 ? fmt::format("{} - {} < ", query, window) : "", key, query);
   }
 
   // Describes traffic along those parallel loops that `wanted` selects.

@@ -121,6 +121,24 @@ TEST(TrainingWork, CountsPairsWithinDocumentsAlone) {
   EXPECT_LT(training_work(packed).hardware_flops, training_work(whole).hardware_flops);
 }
 
+// Of 20 positions a window of 5 leaves 20² − 15² of both sides; documents of 8, 8 and 4 leave less.
+TEST(TrainingWork, CountsPairsWithinAWindowAlone) {
+  const auto flops = [](const Attributes& mask, const FlopsCounting& counting) {
+    GraphBuilder b("attention", 1);
+    const TensorId q = b.data("q", {1, 20, 2, 1, 4}), k = b.data("k", {1, 20, 2, 4});
+    Attributes attributes = mask;
+    attributes["causal"] = 1;
+    b.add("attention", "attention", {q, k, k}, attributes);
+    return training_work(b.build(), counting).model_flops;
+  };
+  const double pair = 3 * 2 * (4 + 4) * 2.0;
+  EXPECT_DOUBLE_EQ(flops({{"window", 5}}, {}), pair * (400 - 225) / 2);
+  EXPECT_DOUBLE_EQ(flops({{"window", 25}}, {}), pair * 400 / 2);
+  EXPECT_DOUBLE_EQ(flops({{"window", 5}, {"document_length", 8}}, {}), pair * (2 * (64 - 9) + 16) / 2);
+  EXPECT_DOUBLE_EQ(flops({{"window", 5}}, {.causal = Full}), pair * (400 - 225));
+  EXPECT_DOUBLE_EQ(flops({{"window", 5}}, half_without_routers), pair * 400 / 2);
+}
+
 // The mask leaves 6 of 9 pairs, on which forward takes 2·4 for the score, 2·4 for the value and 5 for the
 // softmax.
 TEST(TrainingWork, OfTheHardwareIsWhatFusedKernelsCompute) {

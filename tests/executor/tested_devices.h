@@ -14,8 +14,8 @@ class TestedDevices {
   [[nodiscard]] virtual Backend& backend() = 0;
   /// Whether they need programs with arenas.
   [[nodiscard]] virtual bool arenas() const = 0;
-  /// Whether they have all kernels, also for keys that pass round a ring, packed documents, losses in chunks,
-  /// and main weights in halves.
+  /// Whether they have all kernels, also for keys that pass round a ring, losses in chunks, and main
+  /// weights in halves.
   [[nodiscard]] virtual bool has_all_kernels() const = 0;
   /// How far results of an operator whose operands have 16 bits may be off.
   [[nodiscard]] virtual double narrow_error() const = 0;

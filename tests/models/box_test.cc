@@ -238,35 +238,43 @@ TEST(VisibleShare, InZigzagOrderNeedsPairsOfChunksAndAMask) {
   EXPECT_THAT(message({{"zigzag", 5}}), testing::HasSubstr("\"zigzag\" is given, allowed: with \"causal\""));
 }
 
-TEST(VisibleShare, OfPackedDocumentsCountsPairsWithinOne) {
+// Of windows longer than the sequence and of one key, in documents and without.
+TEST(VisibleShare, OfPackedDocumentsAndWindowsCountsPairsWithinThem) {
   for_each_seed(300, [](Rng& rng) {
     Bench t;
     const std::int64_t parts = rng.between(1, 4), n = 2 * parts * rng.between(1, 4);
-    const std::int64_t length = rng.between(1, n + 2);
-    SCOPED_TRACE(testing::Message() << n << " positions, zigzag " << parts << ", documents of " << length);
+    const auto length_or_none = [&] { return rng.below(3) == 0 ? 0 : rng.between(1, n + 2); };
+    const std::int64_t length = length_or_none(), window = length_or_none();
+    SCOPED_TRACE(testing::Message() << n << " positions, zigzag " << parts << ", documents of " << length
+                                    << ", a window of " << window);
     const TensorId q = t.x({4, n, 2, 1, 4}), k = t.x({4, n, 2, 4});
     const Operator op =
-        t.op("attention", {q, k, k}, {{"causal", 1}, {"zigzag", parts}, {"document_length", length}});
+        t.op("attention", {q, k, k},
+             {{"causal", 1}, {"zigzag", parts}, {"document_length", length}, {"window", window}});
     const ZigzagOrder order(parts, n);
     const auto draw = [&] {
       const std::int64_t begin = rng.between(0, n - 1);
       return Range{begin, rng.between(begin + 1, n)};
     };
-    const Range queries = draw(), keys = parts == 1 ? draw() : Range{0, n};
+    const Range queries = draw(), keys = draw();
     auto ranges = whole_ranges(op);
     ranges[static_cast<std::size_t>(op.factor("s"))] = queries;
     ranges[static_cast<std::size_t>(op.factor("t"))] = keys;
     std::int64_t seen = 0;
     for (std::int64_t i = queries.begin; i < queries.end; ++i) {
       const std::int64_t at = order.position(i);
-      for (std::int64_t j = keys.begin; j < keys.end; ++j) seen += j <= at && j / length == at / length;
+      for (std::int64_t j = keys.begin; j < keys.end; ++j) {
+        const std::int64_t key = order.position(j);
+        seen +=
+            key <= at && (length == 0 || key / length == at / length) && (window == 0 || at - key < window);
+      }
     }
     EXPECT_DOUBLE_EQ(visible_share(op, ranges),
                      static_cast<double>(seen) / static_cast<double>(queries.length() * keys.length()));
   });
 }
 
-TEST(VisibleShare, OfPackedDocumentsNeedsAMask) {
+TEST(VisibleShare, OfPackedDocumentsAndWindowsNeedsAMask) {
   Bench t;
   const TensorId q = t.x({4, 10, 2, 1, 4}), k = t.x({4, 10, 2, 4});
   const auto message = [&](const Attributes& attributes) -> std::string {
@@ -279,6 +287,8 @@ TEST(VisibleShare, OfPackedDocumentsNeedsAMask) {
   };
   EXPECT_THAT(message({{"document_length", 5}}),
               testing::HasSubstr("attribute \"document_length\" is given, allowed: with \"causal\""));
+  EXPECT_THAT(message({{"window", 5}}),
+              testing::HasSubstr("attribute \"window\" is given, allowed: with \"causal\""));
   EXPECT_THAT(message({{"causal", 1}, {"document_length", -1}}),
               testing::HasSubstr("\"document_length\" is -1"));
 }

@@ -93,6 +93,16 @@ void add_image_kinds(Bench& t, Add add) {
   for (const TensorId x : {rows, line, volume}) add("batch_norm", {x});
 }
 
+/// The same for attributes that came later, so that what is drawn for the others stays the same.
+template <class Add>
+void add_variants(Bench& t, Add add) {
+  const TensorId q = t.x({4, 6, 2, 3, 4}), k = t.x({4, 6, 2, 4}), v = t.x({4, 6, 2, 8});
+  add("attention", {q, k, v}, {{"sinks", 1}, {"cap", 2.0}});
+  add("attention", {q, k, v}, {{"causal", 1}, {"window", 3}, {"sinks", 1}});
+  add("relative_attention", {q, k, v},
+      {{"causal", 1}, {"window", 2}, {"sinks", 1}, {"buckets", 4}, {"farthest", 5}});
+}
+
 /// Adds operators of all kinds, with dims that allow a few even and uneven splits.
 inline std::vector<Operator> add_all_kinds(Bench& t, const std::set<std::string>& without = {}) {
   std::vector<Operator> ops;
@@ -198,6 +208,7 @@ inline std::vector<Operator> add_all_kinds(Bench& t, const std::set<std::string>
       {{"what", "custom"}, {"shape", Sizes{4, 9}}, {"shape2", Sizes{4}}, {"samples", 1}});
   add("opaque", {tokens}, {{"what", "custom"}, {"shape", Sizes{3}}, {"parameters", 10}});
   add_image_kinds(t, add);
+  add_variants(t, add);
   return ops;
 }
 

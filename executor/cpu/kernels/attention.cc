@@ -11,7 +11,6 @@
 #include "executor/cpu/kernels/kernel.h"
 #include "executor/cpu/kernels/operands.h"
 #include "executor/operators/dropout_mask.h"
-#include "models/documents.h"
 
 namespace pipesim::cpu {
 namespace {
@@ -77,18 +76,18 @@ struct QueryBlock {
   const AttentionSizes& a;
   const ZigzagOrder& order;
   const KeyOrder& key_order;
-  const Documents& documents;
   std::int64_t sample, head, begin, end;
 
   /// The position of a query in the whole sequence.
   [[nodiscard]] std::int64_t position(std::int64_t query) const {
     return order.position(a.first_query + query);
   }
-  /// The number of keys of this shard that its query sees; they are the first ones in the order of positions.
+  /// The number of keys of this shard up to its query's position; they are the first ones in the order of
+  /// positions.
   [[nodiscard]] std::int64_t seen(std::int64_t query) const { return key_order.seen_from(position(query)); }
-  /// The number of these keys that stand before the query's document.
-  [[nodiscard]] std::int64_t other_documents(std::int64_t query) const {
-    return a.causal ? key_order.before(documents.first(position(query))) : 0;
+  /// The number of these that the query doesn't see, since documents or a window leave them out.
+  [[nodiscard]] std::int64_t left_out(std::int64_t query) const {
+    return a.causal ? key_order.before(a.mask.first(position(query))) : 0;
   }
 
   [[nodiscard]] std::int64_t rows() const { return (end - begin) * a.r; }
@@ -147,11 +146,11 @@ class ScoreDropout {
 };
 
 /// values: q[b, s, g, r, d], k[b, t, g, d], v[b, t, g, e], biases by distance bias[bucket, g, r] if
-/// there are any, o[b, s, g, r, e]. Statistics of each row (b, s, g,
-/// r): forward the largest score, Σ exp; backward Σ do·o. Each shard computes its keys' softmax at once (the
-/// online softmax of Milakov and Gimelshein, 2018) and rescales when the statistics of all keys are known, so
-/// that scores are computed once. What scored attention keeps is made again in backward. o is one addend over
-/// t; queries that see no key of the shard get 0.
+/// there are any, sink[g, r] if there are any, o[b, s, g, r, e]. Statistics of each row (b, s, g, r): forward
+/// the largest score, Σ exp; backward Σ do·o. Each shard computes its keys' softmax at once (the online
+/// softmax of Milakov and Gimelshein, 2018) and rescales when the statistics of all keys are known, so that
+/// scores are computed once. What scored attention keeps is made again in backward. o is one addend over t;
+/// queries that see no key of the shard get 0.
 ///
 /// In a ring a shard is called for one block of keys after the other. The first segment of forward brings the
 /// rows so far, and the logs of their sums, together with the block's.
@@ -189,6 +188,7 @@ class Attention : public Kernel {
       const double before = call.continues ? static_cast<double>(wanted->floats[i]) : 0;
       wanted->floats[i] = static_cast<float>(before + biases[i]);
     }
+    send_back_to_sinks(call);
   }
 
  private:
@@ -199,12 +199,10 @@ class Attention : public Kernel {
     const AttentionSizes a(call.op, call.ranges);
     const ZigzagOrder order = zigzag_of(call.op);
     const KeyOrder keys(a, order);
-    const Documents documents(document_length(call.op), call.op.uses[1].dims[1].extent);
     const std::int64_t block = queries_at_once(a);
     for (std::int64_t head = 0; head < a.b * a.g; ++head) {
       for (std::int64_t begin = 0; begin < a.s; begin += block) {
-        visit(QueryBlock{a, order, keys, documents, head / a.g, head % a.g, begin,
-                         std::min(a.s, begin + block)});
+        visit(QueryBlock{a, order, keys, head / a.g, head % a.g, begin, std::min(a.s, begin + block)});
       }
     }
   }
@@ -218,7 +216,7 @@ class Attention : public Kernel {
     const AttentionSizes& a = block.a;
     for (std::int64_t i = 0; i < block.rows(); ++i) {
       const std::int64_t query = block.begin + i / a.r;
-      for (std::int64_t j = block.other_documents(query); j < block.seen(query); ++j) {
+      for (std::int64_t j = block.left_out(query); j < block.seen(query); ++j) {
         const std::int64_t bucket = buckets.of(block.key_order.position(j) - block.position(query));
         visit(static_cast<std::size_t>(i * a.t + j),
               static_cast<std::size_t>((bucket * a.g + block.head) * a.r + i % a.r));
@@ -232,7 +230,7 @@ class Attention : public Kernel {
     const AttentionSizes& a = block.a;
     for (std::int64_t i = 0; i < block.rows(); ++i) {
       const std::int64_t query = block.begin + i / a.r;
-      for (std::int64_t j = block.other_documents(query); j < block.seen(query); ++j) {
+      for (std::int64_t j = block.left_out(query); j < block.seen(query); ++j) {
         const std::int64_t key = block.key_order.row(j);
         visit(static_cast<std::size_t>(i * a.t + j),
               static_cast<std::size_t>(biases.of(block.sample, block.head, i % a.r, query, key)));
@@ -253,14 +251,43 @@ class Attention : public Kernel {
     }
   }
 
-  /// [rows, t], without the mask.
+  /// The score of row i that has no value; nothing where there is none, or where another shard or an earlier
+  /// block of keys has brought it in.
+  static double sink_of(const ShardCall& call, const QueryBlock& block, std::int64_t i) {
+    if (!has_sinks(call.op) || call.continues) return nothing_seen;
+    const Piece& sinks = call.values[sink_use(call.op)];
+    return sinks.present() ? static_cast<double>(sinks.floats[block.head * block.a.r + i % block.a.r])
+                           : nothing_seen;
+  }
+
+  /// −Σ over rows of the sink's part of their softmax times Σ do·o: it has no value, so that only what the
+  /// others lose to it counts.
+  static void send_back_to_sinks(const ShardCall& call) {
+    if (!has_sinks(call.op) || call.continues || !call.gradients[sink_use(call.op)].present()) return;
+    const Piece &sinks = call.values[sink_use(call.op)], &wanted = call.gradients[sink_use(call.op)];
+    std::vector<double> sums(static_cast<std::size_t>(wanted.elements()));
+    for (std::size_t row = 0; row < call.statistics[0].size(); ++row) {
+      const std::size_t i = row % sums.size();
+      sums[i] -=
+          std::exp(static_cast<double>(sinks.floats[i] - saved_floats(call)[row])) * call.statistics[0][row];
+    }
+    for (std::size_t i = 0; i < sums.size(); ++i) wanted.floats[i] = static_cast<float>(sums[i]);
+  }
+
+  /// [rows, t], without the mask. `slopes`: the derivatives of capped scores, where somebody wants them.
   static std::vector<float> scores(const ShardCall& call, const QueryBlock& block,
-                                   const std::vector<float>& q, const std::vector<float>& k) {
+                                   const std::vector<float>& q, const std::vector<float>& k,
+                                   std::vector<float>* slopes = nullptr) {
     const AttentionSizes& a = block.a;
     std::vector<float> result(static_cast<std::size_t>(block.rows() * a.t));
     multiply({block.rows(), a.t, a.d, false, true, false, call.step.sums}, q.data(), k.data(), result.data(),
              call.op.name);
     for (float& score : result) score *= a.scale;
+    if (a.cap > 0) {
+      for (float& score : result) score = capped_score(score, a.cap);
+      if (slopes != nullptr)
+        for (const float score : result) slopes->push_back(slope_of_capped(score, a.cap));
+    }
     for_each_bias(call, block, [&](std::size_t score, std::size_t element) {
       result[score] += call.values[bias].floats[element];
     });
@@ -291,12 +318,14 @@ class Attention : public Kernel {
       const auto row = static_cast<std::size_t>(block.row(i));
       float* own = p.data() + i * a.t;
       const std::int64_t query = block.begin + i / a.r;
-      const std::int64_t first = block.other_documents(query), seen = block.seen(query);
-      double log_sum = nothing_seen;
-      call.statistics[0][row] =
-          seen == first ? nothing_seen : static_cast<double>(*std::max_element(own + first, own + seen));
+      const std::int64_t first = block.left_out(query), seen = block.seen(query);
+      const double sink = sink_of(call, block, i);
+      double log_sum = nothing_seen, &largest = call.statistics[0][row];
+      largest = sink;
       if (seen > first)
-        log_sum = normalise_row(own + first, seen - first, call.statistics[0][row], call.step.sums);
+        largest = std::max(largest, static_cast<double>(*std::max_element(own + first, own + seen)));
+      if (seen > first || sink > nothing_seen)
+        log_sum = normalise_row(own + first, seen - first, largest, sink, call.step.sums);
       std::fill(own, own + first, 0.0F);
       dropout.apply(block, i, seen, own);
       std::fill(own + seen, own + a.t, 0.0F);
@@ -320,10 +349,11 @@ class Attention : public Kernel {
     }
   }
 
-  /// Turns scores into their softmax; returns the log of Σ exp.
-  static double normalise_row(float* row, std::int64_t n, double largest, SumOrder order) {
+  /// Turns scores into their part of the softmax over them and a score without a value; returns the log of
+  /// Σ exp.
+  static double normalise_row(float* row, std::int64_t n, double largest, double sink, SumOrder order) {
     const auto most = static_cast<float>(largest);
-    double sum = 0;
+    double sum = std::exp(sink - largest);
     for (std::int64_t j = 0; j < n; ++j) row[j] = std::exp(row[j] - most);
     for_each_term(n, order, [&](std::int64_t j) { sum += static_cast<double>(row[j]); });
     const auto share = static_cast<float>(1 / sum);
@@ -367,7 +397,7 @@ class Attention : public Kernel {
     const std::vector<float> q = block.queries(call.values[0].floats, a.d);
     const std::vector<float> k = block.keys(call.values[1].floats, a.d);
     const std::vector<float> d_o = block.queries(call.gradients[output(call)].floats, a.e);
-    std::vector<float> p = scores(call, block, q, k), dz(p.size());
+    std::vector<float> slopes, p = scores(call, block, q, k, &slopes), dz(p.size());
     multiply({block.rows(), a.t, a.e, false, true, false, order}, d_o.data(),
              block.keys(call.values[2].floats, a.e).data(), dz.data(), call.op.name);
     const ScoreDropout dropout(call);
@@ -378,6 +408,7 @@ class Attention : public Kernel {
       });
     }
     for (float& gradient : dz) gradient *= a.scale;
+    for (std::size_t i = 0; i < slopes.size(); ++i) dz[i] *= slopes[i];
     if (call.gradients[0].present()) {
       std::vector<float> dq(q.size());
       if (call.continues) dq = block.queries(call.gradients[0].floats, a.d);
@@ -394,7 +425,7 @@ class Attention : public Kernel {
                               const ScoreDropout& dropout, std::vector<float>& p, std::vector<float>& dz) {
     const AttentionSizes& a = block.a;
     const std::int64_t row = block.row(i), query = block.begin + i / a.r;
-    const std::int64_t first = block.other_documents(query), seen = block.seen(query);
+    const std::int64_t first = block.left_out(query), seen = block.seen(query);
     const float log_sum = saved_floats(call)[row];
     const auto average = static_cast<float>(call.statistics[0][static_cast<std::size_t>(row)]);
     float *own = p.data() + i * a.t, *gradient = dz.data() + i * a.t;

@@ -10,8 +10,8 @@
 
 namespace pipesim::gpu {
 
-/// A team for each row: shares = softmax of the scores that the query sees, 0 for other keys; may be in
-/// place. Σ exp and the largest score are found in one pass (Milakov and Gimelshein, 2018).
+/// A team for each row: shares = softmax of the scores that the query sees and of its sink, 0 for other keys;
+/// may be in place. Σ exp and the largest score are found in one pass (Milakov and Gimelshein, 2018).
 struct SoftmaxOfScores {
   static constexpr bool in_small_teams = true;
   ScoreBlock block;
@@ -27,20 +27,26 @@ struct SoftmaxOfScores {
     float own = kNothingSeen;
     double own_sum = 0;
     const auto group_of = [&](const GroupPlace& keys) {
-      return rule.biased(keys, read_group(scores, keys.in_row(first)));
+      return rule.biased(keys, rule.capped(read_group(scores, keys.in_row(first))));
     };
-    for (std::int64_t g = team.rank(); g < groups_of(row.seen); g += team.size()) {
+    for (std::int64_t g = row.first_group() + team.rank(); g < row.end_group(); g += team.size()) {
       const GroupPlace keys = group_at(g, block.columns);
       const FloatGroup group = group_of(keys);
-      const std::int64_t seen = row.seen - keys.first;
       float most = own;
       for (int k = 0; k < FloatGroup::size; ++k)
-        if (k < seen && group.values[k] > most) most = group.values[k];
+        if (row.sees(keys.first + k) && group.values[k] > most) most = group.values[k];
       if (most > own) own_sum *= static_cast<double>(std::exp(own - most));
       own = most;
       float sum = 0;
-      for (int k = 0; k < FloatGroup::size; ++k) sum += k < seen ? std::exp(group.values[k] - own) : 0.0F;
+      for (int k = 0; k < FloatGroup::size; ++k)
+        sum += row.sees(keys.first + k) ? std::exp(group.values[k] - own) : 0.0F;
       own_sum += static_cast<double>(sum);
+    }
+    if (team.rank() == 0 && rule.sink > kNothingSeen) {
+      const float larger = own > rule.sink ? own : rule.sink;
+      own_sum = own_sum > 0 ? own_sum * static_cast<double>(std::exp(own - larger)) : 0;
+      own_sum += static_cast<double>(std::exp(rule.sink - larger));
+      own = larger;
     }
     const float most = team.max(own);
     const double sum = team.sum(own_sum > 0 ? own_sum * static_cast<double>(std::exp(own - most)) : own_sum);
@@ -48,18 +54,18 @@ struct SoftmaxOfScores {
     for (std::int64_t g = team.rank(); g < groups_of(block.columns); g += team.size()) {
       const GroupPlace keys = group_at(g, block.columns);
       FloatGroup group{};
-      if (keys.first < row.seen) group = group_of(keys);
+      if (g >= row.first_group() && g < row.end_group()) group = group_of(keys);
       for (int k = 0; k < FloatGroup::size; ++k) {
         const std::int64_t key = keys.first + k;
         const float score = group.values[k];
-        group.values[k] = key < row.seen ? rule.dropped(key, std::exp(score - most) * share) : 0.0F;
+        group.values[k] = row.sees(key) ? rule.dropped(key, std::exp(score - most) * share) : 0.0F;
       }
       write_group(shares, keys.in_row(first), group);
     }
     if (team.rank() != 0) return;
     largest[row.statistic] = static_cast<double>(most);
     log_sums[row.statistic] =
-        row.seen == 0 ? kNothingSeen : static_cast<float>(static_cast<double>(most) + std::log(sum));
+        most == kNothingSeen ? kNothingSeen : static_cast<float>(static_cast<double>(most) + std::log(sum));
   }
 };
 

@@ -47,20 +47,42 @@ struct GradientsOfScores {
     const GroupPlace keys = group_at(group, block.columns), at = keys.in_row(row_of_block * block.stride);
     const float log_sum = log_sums[row.statistic];
     const auto average = static_cast<float>(averages[row.statistic]);
-    FloatGroup share{}, gradient{};
-    if (keys.first < row.seen) {
-      share = rule.biased(keys, read_group(scores, at));
+    FloatGroup capped{}, share{}, gradient{};
+    if (group >= row.first_group() && group < row.end_group()) {
+      capped = rule.capped(read_group(scores, at));
+      share = rule.biased(keys, capped);
       gradient = read_group(share_gradients, at);
     }
     for (int k = 0; k < FloatGroup::size; ++k) {
       const std::int64_t key = keys.first + k;
       float &s = share.values[k], &d = gradient.values[k];
-      s = key < row.seen ? std::exp(s - log_sum) : 0.0F;
-      d = key < row.seen ? s * (rule.dropped(key, d) - average) * block.sizes.scale : 0.0F;
-      s = key < row.seen ? rule.dropped(key, s) : 0.0F;
+      s = row.sees(key) ? std::exp(s - log_sum) : 0.0F;
+      d = row.sees(key) ? s * (rule.dropped(key, d) - average) * block.sizes.scale : 0.0F;
+      if (rule.cap > 0) d *= slope_of_capped(capped.values[k], rule.cap);
+      s = row.sees(key) ? rule.dropped(key, s) : 0.0F;
     }
     write_group(shares, at, share);
     write_group(gradients, at, gradient);
+  }
+};
+
+/// A team for each sink: −Σ over its rows of its part of their softmax times Σ do·o, since it has no value.
+struct GradientsOfSinks {
+  Floats sinks;  ///< [head, member]
+  std::int64_t rows = 0;
+  const float* log_sums = nullptr;   ///< [row, head, member]
+  const double* averages = nullptr;  ///< Σ do·o, by the same
+  std::int64_t count = 1;            ///< of sinks
+  Floats gradients;
+  template <class Team>
+  PIPESIM_DEVICE void operator()(Team& team, std::int64_t i) const {
+    double sum = 0;
+    for (std::int64_t row = team.rank(); row < rows; row += team.size()) {
+      const std::int64_t at = row * count + i;
+      sum -= static_cast<double>(std::exp(sinks[i] - log_sums[at])) * averages[at];
+    }
+    sum = team.sum(sum);
+    if (team.rank() == 0) gradients.set(i, static_cast<float>(sum));
   }
 };
 
@@ -140,6 +162,6 @@ struct GradientsOfBiases {
 };
 
 using AttentionGradientBodies = BodyList<ProductsOfResults, GradientsOfScores, SpreadBiases, SpreadSlopes,
-                                         SumsByDistance, GradientsOfBiases>;
+                                         SumsByDistance, GradientsOfBiases, GradientsOfSinks>;
 
 }  // namespace pipesim::gpu

@@ -85,7 +85,12 @@ class AttentionWork {
 
   [[nodiscard]] ScoreRules rules() const {
     const double rate = dropped_scores(call_.op);
-    ScoreRules rules{.biases = nullptr,
+    Floats sinks;
+    if (has_sinks(call_.op) && call_.values[sink_use(call_.op)].present())
+      sinks = call_.values[sink_use(call_.op)].floats();
+    ScoreRules rules{.cap = sizes_.cap,
+                     .sinks = sinks,
+                     .biases = nullptr,
                      .distances = DistanceBiases(sizes_),
                      .drops = rate > 0,
                      .rate = DropoutRate(call_.op.name, rate),
@@ -235,6 +240,21 @@ class Attention : public Kernel {
       if (*written) (*written)->unpack(call.stream);
     }
     biases.finish();
+    send_back_to_sinks(call);
+  }
+
+  static void send_back_to_sinks(const ShardCall& call) {
+    if (!has_sinks(call.op) || !call.gradients[sink_use(call.op)].present()) return;
+    const Piece& wanted = call.gradients[sink_use(call.op)];
+    const std::int64_t sinks = wanted.elements();
+    run(call.stream, sinks,
+        GradientsOfSinks{
+            .sinks = call.values[sink_use(call.op)].floats(),
+            .rows = static_cast<std::int64_t>(call.statistics[0].size()) / std::max<std::int64_t>(1, sinks),
+            .log_sums = log_sums(call),
+            .averages = call.statistics[0].data(),
+            .count = sinks,
+            .gradients = wanted.floats()});
   }
 
   /// Gradients of learned biases, if anybody wants them.

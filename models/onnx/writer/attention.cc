@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "models/documents.h"
+#include "models/causal_mask.h"
 #include "models/onnx/writer/kinds.h"
 #include "models/zigzag.h"
 
@@ -61,14 +61,16 @@ class OnnxSharedNodes {
 
 /// [s, s]: 0 where a query sees a key, −∞ elsewhere.
 std::string causal_mask(OnnxOperator& o, std::int64_t length) {
-  const std::int64_t zigzag = o.integer("zigzag"), documents = document_length(o.op);
+  const std::int64_t zigzag = o.integer("zigzag"), documents = document_length(o.op),
+                     window = attention_window(o.op);
   const DataType type = o.type();
   std::string key = fmt::format("causal mask {} {}", name_of(type), length);
   if (zigzag > 1) key += fmt::format(" zigzag {}", zigzag);
   if (documents > 0) key += fmt::format(" documents {}", documents);
+  if (window > 0) key += fmt::format(" window {}", window);
   return o.draft.shared(key, [&](const std::string& prefix) {
     const OnnxSharedNodes nodes(o.draft, prefix);
-    if (zigzag == 1 && documents == 0) {
+    if (zigzag == 1 && !has_narrow_mask(o.op)) {
       const std::string lowest = o.draft.filled({length, length}, kOnnxLowest, type);
       return nodes.add("Trilu", {lowest, o.draft.integer(1)}, {{"upper", 1}});
     }
@@ -78,6 +80,10 @@ std::string causal_mask(OnnxOperator& o, std::int64_t length) {
       const std::string document = nodes.add("Div", {positions, o.draft.integer(documents)});
       seen =
           nodes.add("And", {seen, nodes.add("Equal", {nodes.of_keys(document), nodes.of_queries(document)})});
+    }
+    if (window > 0) {
+      const std::string before = nodes.add("Sub", {nodes.of_queries(positions), o.draft.integer(window)});
+      seen = nodes.add("And", {seen, nodes.add("Greater", {nodes.of_keys(positions), before})});
     }
     return nodes.add("Where", {seen, o.draft.number(0, type), o.draft.number(kOnnxLowest, type)});
   });
@@ -178,6 +184,15 @@ std::string of_each_head(OnnxOperator& o, std::size_t input, const OnnxAttention
   return o.reshape(all, {dims.b, dims.t, dims.heads(), depth});
 }
 
+/// The softmax of [b, heads, s, t], in which the weight sink[g, r] of each head takes part.
+std::string softmax_with_sinks(OnnxOperator& o, const OnnxAttentionDims& dims, const std::string& scores) {
+  const std::string by_head = o.reshape(o.weight(o.weights() - 1), {1, dims.heads(), 1, 1});
+  const std::string column = o.add("Expand", {by_head, o.draft.integers({dims.b, dims.heads(), dims.s, 1})});
+  const std::string both = o.add("Concat", {scores, column}, {{"axis", -1}});
+  const std::string shares = o.add("Softmax", {both}, {{"axis", -1}});
+  return o.add_several("Split", {shares, o.draft.integers({dims.t, 1})}, 2, {{"axis", -1}}).front();
+}
+
 void put_attention(OnnxOperator& o) {
   const OnnxAttentionDims dims(o);
   const bool scored = o.op.kind == "scored_attention";
@@ -187,13 +202,18 @@ void put_attention(OnnxOperator& o) {
   const std::string v = o.transpose(of_each_head(o, 2, dims), {0, 2, 1, 3});
   std::string scores = o.add("MatMul", {q, k});
   scores = o.add("Mul", {scores, o.number(1 / std::sqrt(static_cast<double>(dims.d)))});
+  if (o.op.attributes.contains("cap")) {
+    const std::string cap = o.number(o.real("cap"));
+    scores = o.add("Mul", {o.add("Tanh", {o.add("Div", {scores, cap})}), cap});
+  }
   if (o.op.kind == "biased_attention") scores = o.add("Add", {scores, given_bias(o, dims)});
   if (o.op.kind == "alibi_attention" || (scored && o.flag("alibi")))
     scores = o.add("Add", {scores, alibi_bias(o, dims)});
   if (o.op.kind == "relative_attention" || (scored && o.integer("buckets") > 0))
     scores = o.add("Add", {scores, relative_bias(o, dims)});
   if (o.flag("causal")) scores = o.add("Add", {scores, causal_mask(o, dims.s)});
-  std::string shares = o.add("Softmax", {scores}, {{"axis", -1}});
+  std::string shares = o.op.attributes.contains("sinks") ? softmax_with_sinks(o, dims, scores)
+                                                         : o.add("Softmax", {scores}, {{"axis", -1}});
   if (scored && o.real("dropout") > 0) shares = o.dropped(shares, o.real("dropout"));
   const std::string y = o.transpose(o.add("MatMul", {shares, v}), {0, 2, 1, 3});
   o.give(o.reshape(y, o.result_shape()));

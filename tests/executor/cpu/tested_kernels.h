@@ -16,8 +16,7 @@ struct TestedKernel {
 
 /// The kernels of a kind that this test program tests, the first in float32. Empty where there are none.
 std::vector<TestedKernel> tested_kernels(std::string_view kind);
-/// Whether this program tests the backend that computes everything: packed documents and losses in chunks,
-/// too.
+/// Whether this program tests the backend that computes everything: losses in chunks, too.
 bool tests_all_kernels();
 
 }  // namespace pipesim::cpu

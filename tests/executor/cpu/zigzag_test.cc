@@ -62,6 +62,8 @@ TEST(Zigzag, ChangesTheOrderOfAttentionAndNothingElse) {
   expect_other_order_only("alibi_attention", inputs, {{"causal", 1}});
   expect_other_order_only("scored_attention", inputs, {{"causal", 1}, {"alibi", 1}});
   expect_other_order_only("attention", inputs, {{"causal", 1}, {"document_length", 3}});
+  expect_other_order_only("attention", inputs, {{"causal", 1}, {"window", 3}, {"cap", 2.0}});
+  expect_other_order_only("alibi_attention", inputs, {{"causal", 1}, {"document_length", 5}, {"window", 3}});
 }
 
 TEST(Zigzag, ChangesTheOrderOfRotaryEmbeddingsAndNothingElse) {

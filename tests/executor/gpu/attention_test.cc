@@ -90,6 +90,38 @@ TEST(ZigzagOnGpus, IsTheSameAsOnCpus) {
   }
 }
 
+// Masks that leave out keys before a query, sinks and caps, in blocks of any lengths and split at random.
+TEST(NarrowMasksOnGpus, AreTheSameAsOnCpus) {
+  HostMachine machine;
+  const auto check = [&](const Operator& op, const Kernel& kernel) {
+    const testing::ScopedTrace trace(__FILE__, __LINE__, op.kind);
+    for (const DataType type : {DataType::Float32, DataType::BFloat16, DataType::Float16}) {
+      const KernelOnMachine on_machine(kernel, machine, type);
+      cpu::KernelCase first{op, {}};
+      cpu::KernelCase other = first;
+      first.tested = {cpu::find_kernel(op.kind)};
+      other.tested = {&on_machine, type};
+      check_other(other, first);
+      if (type == DataType::Float32) check_splits(other, 10);
+    }
+  };
+  Bench bench(2);
+  const TensorId q = bench.x({2, 16, 2, 2, 3}), k = bench.x({2, 16, 2, 3}), v = bench.x({2, 16, 2, 4});
+  for (const AttentionLimits& limits :
+       {AttentionLimits{}, AttentionLimits{.score_bytes = 400, .causal_blocks = 3, .shortest_block = 2}}) {
+    const auto kernel = attention_kernel(limits);
+    for (const std::int64_t zigzag : {1, 2}) {
+      const Attributes window{{"causal", 1}, {"zigzag", zigzag}, {"window", 5}, {"sinks", 1}};
+      Attributes capped = window, learned = window;
+      capped["cap"] = 1.5, capped["document_length"] = 6;
+      learned["buckets"] = 8, learned["farthest"] = 9;
+      check(bench.op("attention", {q, k, v}, capped), *kernel);
+      check(bench.op("alibi_attention", {q, k, v}, window), *kernel);
+      check(bench.op("relative_attention", {q, k, v}, learned), *kernel);
+    }
+  }
+}
+
 // A bucket that begins at a whole distance, as T5's with 32 buckets up to 128 (Raffel et al., 2020) do at
 // powers of two, has that distance whatever a device's logarithm rounds to.
 TEST(RelativeBuckets, BeginWhereTheirDistanceIsWhole) {

@@ -304,6 +304,8 @@ TEST(OnnxWriter, OnnxAcceptsOtherAttributes) {
                    v = builder.data("v", {2, 8, 3, 6});
     builder.add("attention", "documents", {q, k, v}, {{"causal", 1}, {"document_length", 3}});
     builder.add("attention", "zigzag", {q, k, v}, {{"causal", 1}, {"zigzag", 2}});
+    builder.add("attention", "window", {q, k, v}, {{"causal", 1}, {"window", 3}, {"cap", 30.0}});
+    builder.add("relative_attention", "sinks", {q, k, v}, {{"buckets", 8}, {"farthest", 6}, {"sinks", 1}});
     builder.add("alibi_attention", "alibi", {q, k, v}, {{"causal", 1}, {"zigzag", 2}});
     builder.add("relative_attention", "both_sides", {q, k, v}, {{"buckets", 8}, {"farthest", 6}});
     builder.add("scored_attention", "scored", {q, k, v},

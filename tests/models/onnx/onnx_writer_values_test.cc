@@ -80,6 +80,7 @@ TEST(OnnxWriterValues, MasksHideWhatComesLater) {
   const AttentionInputs in(builder);
   builder.add("attention", "plain", in.all(), {{"causal", 1}});
   builder.add("attention", "documents", in.all(), {{"causal", 1}, {"document_length", 3}});
+  builder.add("attention", "window", in.all(), {{"causal", 1}, {"window", 3}});
   builder.add("attention", "zigzag", in.all(), {{"causal", 1}, {"zigzag", 2}});
   const auto known = constants_of(builder.build());
   EXPECT_EQ(shared_value(known, "causal mask float32 8", "/Trilu"),
@@ -87,6 +88,8 @@ TEST(OnnxWriterValues, MasksHideWhatComesLater) {
   EXPECT_EQ(
       shared_value(known, "causal mask float32 8 documents", "/Where"),
       of_pairs([](auto query, auto key) { return key <= query && key / 3 == query / 3 ? 0 : kHidden; }));
+  EXPECT_EQ(shared_value(known, "causal mask float32 8 window", "/Where"),
+            of_pairs([](auto query, auto key) { return key <= query && query - key < 3 ? 0 : kHidden; }));
   const std::vector<std::int64_t> order{0, 1, 6, 7, 2, 3, 4, 5};
   EXPECT_EQ(
       shared_value(known, "causal mask float32 8 zigzag", "/Where"), of_pairs([&](auto query, auto key) {

@@ -1,4 +1,4 @@
-#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include "tests/models/describe.h"
 #include "tests/models/samples.h"
@@ -285,87 +285,6 @@ inner F sum over s: n of 4 bytes after 0.652
 inner B sum over s: n of 4 bytes after 0.186
 flops F 5nsa + 2nsd; B 9nsa + 4nsd; W 0
 saves 4ns bytes
-)");
-}
-
-TEST(Attention, GroupsQueryHeads) {
-  Bench t;
-  EXPECT_EQ(Description::of(t.op("attention", {t.x({4, 6, 2, 3, 4}), t.x({4, 5, 2, 4}), t.x({4, 5, 2, 8})})),
-            R"(factors b:S4 s:A6~ g:A2 r:A3 t:R5~ e:P8
-input [b, s, g, r, 4] saved
-input [b, t, g, 4] saved
-input [b, t, g, e] saved
-output [b, s, g, r, e] saved
-inner F max over t: bsgr of 4 bytes after 0.310
-inner F sum over t: bsgr of 4 bytes after 0.414
-inner B sum over t: bsgr of 4 bytes after 0.143
-flops F 2bsgrte + 13bsgrt; B 4bsgrte + 24bsgrt; W 0
-saves 4bsgr bytes
-matrix s x 4 x t for each bgr
-)");
-}
-
-TEST(AlibiAttention, LearnsNoSlopes) {
-  Bench t;
-  const TensorId q = t.x({4, 6, 2, 3, 4}), k = t.x({4, 6, 2, 4});
-  const Operator op = t.op("alibi_attention", {q, k, k}, {{"causal", 1}});
-  EXPECT_THAT(Description::of(op),
-              testing::HasSubstr("flops F 2bsgrte + 14bsgrt; B 4bsgrte + 25bsgrt; W 0\n"));
-  EXPECT_EQ(op.uses.size(), 4);
-}
-
-TEST(RelativeAttention, HasBiasesOfEachHead) {
-  Bench t;
-  const auto inputs = {t.x({4, 6, 2, 3, 4}), t.x({4, 5, 2, 4}), t.x({4, 5, 2, 8})};
-  EXPECT_EQ(Description::of(t.op("relative_attention", inputs, {{"buckets", 8}})),
-            R"(factors b:S4 s:A6~ g:A2 r:A3 t:R5~ e:P8
-input [b, s, g, r, 4] saved
-input [b, t, g, 4] saved
-input [b, t, g, e] saved
-weight [8, g, r]
-output [b, s, g, r, e] saved
-inner F max over t: bsgr of 4 bytes after 0.333
-inner F sum over t: bsgr of 4 bytes after 0.433
-inner B sum over t: bsgr of 4 bytes after 0.138
-flops F 2bsgrte + 14bsgrt; B 4bsgrte + 26bsgrt; W 0
-saves 4bsgr bytes
-matrix s x 4 x t for each bgr
-)");
-}
-
-// In float32: the softmax alone is kept, or also a mask and what dropout leaves of it.
-TEST(ScoredAttention, KeepsTheSoftmaxOfItsScores) {
-  Bench t;
-  const TensorId q = t.x({4, 6, 2, 1, 4}), k = t.x({4, 6, 2, 4});
-  const Operator plain = t.op("scored_attention", {q, k, k}, {{"causal", 1}});
-  EXPECT_EQ(Description::of(plain), R"(factors b:S4 s:A6~ g:A2 r:A1 t:R6~ e:P4
-input [b, s, g, r, 4] saved
-input [b, t, g, 4] saved
-input [b, t, g, e] saved
-output [b, s, g, r, e] saved
-inner F max over t: bsgr of 4 bytes after 0.429
-inner F sum over t: bsgr of 4 bytes after 0.571
-inner B sum over t: bsgr of 4 bytes after 0.200
-flops F 2bsgrte + 13bsgrt; B 4bsgrte + 24bsgrt; W 0
-saves 4bsgr + 4bsgrt bytes
-moves F 16bsgrt bytes
-moves B 20bsgrt bytes
-matrix s x 4 x t for each bgr
-)");
-  EXPECT_EQ(plain.causal, std::nullopt);  // all products are computed
-  const Operator dropped = t.op("scored_attention", {q, k, k}, {{"dropout", 0.1}, {"buckets", 8}});
-  const std::string text = Description::of(dropped);
-  EXPECT_THAT(
-      text, testing::HasSubstr("saves 4bsgr + 9bsgrt bytes\nmoves F 25bsgrt bytes\nmoves B 28bsgrt bytes\n"));
-  EXPECT_THAT(text, testing::HasSubstr("weight [8, g, r]\n"));
-}
-
-TEST(Rotary, RotatesWholeHeads) {
-  Bench t;
-  EXPECT_EQ(Description::of(t.op("rotary", {t.x({4, 6, 2, 3, 8})})), R"(factors b:S4 s:A6~ g:A2 r:A3 d:A8!
-input [b, s, g, r, d]
-output [b, s, g, r, d]
-flops F 3bsgrd; B 3bsgrd; W 0
 )");
 }
 

@@ -15,7 +15,8 @@
 namespace pipesim {
 namespace {
 
-OperatorGraph attention_model(std::int64_t length, std::int64_t causal, std::int64_t zigzag) {
+OperatorGraph attention_model(std::int64_t length, std::int64_t causal, std::int64_t zigzag,
+                              std::int64_t window) {
   GraphBuilder b("attention", 2);
   const auto linear = [&](const char* name, TensorId x, std::vector<std::int64_t> out,
                           std::int64_t contract = 1) {
@@ -23,15 +24,16 @@ OperatorGraph attention_model(std::int64_t length, std::int64_t causal, std::int
   };
   const TensorId x = b.data("x", {2, length, 16});
   const TensorId q = linear("q", x, {4, 1, 64}), k = linear("k", x, {4, 64}), v = linear("v", x, {4, 64});
-  const TensorId mixed = b.add("attention", "mix", {q, k, v}, {{"causal", causal}, {"zigzag", zigzag}});
+  const TensorId mixed =
+      b.add("attention", "mix", {q, k, v}, {{"causal", causal}, {"zigzag", zigzag}, {"window", window}});
   linear("out", mixed, {16}, 3);
   return b.build();
 }
 
 Expansion ring_of(std::int32_t members, std::int32_t heads, std::int64_t causal = 0, std::int64_t zigzag = 1,
-                  std::int64_t length = 48) {
+                  std::int64_t length = 48, std::int64_t window = 0) {
   const Split ring{{{"s", members}, {"g", heads}}, devices_from(0, members * heads), 1, true};
-  return {attention_model(length, causal, zigzag), "dgx-a100", {{"mix", ring}}};
+  return {attention_model(length, causal, zigzag, window), "dgx-a100", {{"mix", ring}}};
 }
 
 // Carries out the messages of a pass in an order that its waits allow, with two places for what arrives and
@@ -161,6 +163,18 @@ TEST(Ring, LeavesOutBlocksThatNoQuerySees) {
   const auto times = block_times(ring_of(4, 1, 1), 4);
   for (std::size_t m = 0; m < 4; ++m) {
     for (std::size_t block = 0; block < 4; ++block) EXPECT_EQ(times[m][block] == 1, block > m) << m << block;
+  }
+}
+
+// Of blocks of 12 positions: a window of 13 ends at the first key of the block before a query's, one of 14 in
+// the block before that.
+TEST(Ring, LeavesOutBlocksBeforeTheWindow) {
+  for (const auto& [window, seen] : {std::pair<std::int64_t, std::size_t>{1, 1}, {13, 2}, {14, 3}, {48, 4}}) {
+    const auto times = block_times(ring_of(4, 1, 1, 1, 48, window), 4);
+    for (std::size_t m = 0; m < 4; ++m) {
+      for (std::size_t block = 0; block < 4; ++block)
+        EXPECT_EQ(times[m][block] == 1, block > m || block >= seen) << window << " " << m << block;
+    }
   }
 }
 

@@ -6,6 +6,7 @@
 #include "executor/gpu/bodies/parts/device_step.h"
 #include "executor/gpu/bodies/parts/divisor.h"
 #include "executor/gpu/bodies/parts/float_group.h"
+#include "executor/gpu/bodies/parts/floats.h"
 #include "executor/operators/attention.h"
 #include "executor/operators/device_code.h"
 #include "executor/operators/dropout_mask.h"
@@ -68,9 +69,13 @@ struct ScoreBlock {
   }
   struct Row {
     std::int64_t sample, head, query, member;
-    std::int64_t position;   ///< of the query, in the whole sequence
-    std::int64_t seen;       ///< keys, the first in the order of positions
-    std::int64_t statistic;  ///< in [b, s, g, r]
+    std::int64_t position;     ///< of the query, in the whole sequence
+    std::int64_t first, seen;  ///< the first key that it sees and the one behind the last, by position
+    std::int64_t statistic;    ///< in [b, s, g, r]
+    [[nodiscard]] PIPESIM_DEVICE bool sees(std::int64_t key) const { return key >= first && key < seen; }
+    /// The groups that have keys which it sees.
+    [[nodiscard]] PIPESIM_DEVICE std::int64_t first_group() const { return first / FloatGroup::size; }
+    [[nodiscard]] PIPESIM_DEVICE std::int64_t end_group() const { return groups_of(seen); }
   };
   [[nodiscard]] PIPESIM_DEVICE std::int64_t groups() const { return groups_of(columns); }  ///< of a row
   [[nodiscard]] std::int64_t rows_of_head() const { return queries * sizes.r; }
@@ -85,13 +90,17 @@ struct ScoreBlock {
             query,
             member,
             sizes.position(query),
+            sizes.left_out(query),
             sizes.seen(query),
             ((sample * sizes.s + query) * sizes.g + head) * sizes.r + member};
   }
 };
 
-/// What happens to scores besides the products: biases or slopes by distance and dropout, if there are any.
+/// What happens to scores besides the products: a cap, biases or slopes by distance, sinks and dropout, if
+/// there are any.
 struct ScoreRules {
+  float cap = 0;
+  Floats sinks;                   ///< [head, member]
   const float* biases = nullptr;  ///< see DistanceBiases
   DistanceBiases distances;
   bool drops = false;
@@ -101,11 +110,19 @@ struct ScoreRules {
 
   /// What one row needs.
   struct Row {
+    float cap;
+    float sink;  ///< kNothingSeen where there is none
     const float* biases;
     bool drops;
     DropoutMask mask;
     std::uint64_t first;
-    /// The scores of a group of the row's keys, with their biases.
+    /// The scores of a group of the row's keys, capped.
+    [[nodiscard]] PIPESIM_DEVICE FloatGroup capped(FloatGroup scores) const {
+      if (cap == 0) return scores;
+      for (float& score : scores.values) score = capped_score(score, cap);
+      return scores;
+    }
+    /// Capped scores with their biases.
     [[nodiscard]] PIPESIM_DEVICE FloatGroup biased(const GroupPlace& keys, FloatGroup scores) const {
       if (biases == nullptr) return scores;
       for (std::int64_t k = 0; k < FloatGroup::size; ++k)
@@ -117,7 +134,10 @@ struct ScoreRules {
     }
   };
   [[nodiscard]] PIPESIM_DEVICE Row row(const ScoreBlock::Row& at) const {
-    return {biases == nullptr ? nullptr : biases + distances.first_of(at.head, at.member, at.position), drops,
+    return {cap,
+            sinks.present() ? sinks[at.head * distances.members + at.member] : kNothingSeen,
+            biases == nullptr ? nullptr : biases + distances.first_of(at.head, at.member, at.position),
+            drops,
             DropoutMask(rate, drops ? step->seed : 0, drops ? step->step : 0),
             drops ? numbers.first_of(at.sample, at.query, at.head, at.member) : 0};
   }

@@ -1,6 +1,6 @@
 #include "executor/operators/attention.h"
 #include "executor/operators/dropout_mask.h"
-#include "models/documents.h"
+#include "models/causal_mask.h"
 #include "tests/executor/cpu/kernel_checks.h"
 #include "tests/seeds.h"
 
@@ -37,20 +37,30 @@ double defined_bias(WholeTensor& bias, HeadIndex i, std::int64_t key, bool causa
   return bias.at(in(5, i.b), in(4, i.g), in(3, i.r), in(2, i.s), in(1, key));
 }
 
+struct ScoreOptions {
+  bool alibi = false;
+  std::int64_t document = 0, window = 0;
+  double cap = 0;
+  WholeTensor* sinks = nullptr;
+};
+
 /// Softmax over keys of a query's scores, 0 for keys that it does not see. `bias`: of 8 buckets or null.
 std::vector<double> defined_shares(const WholeTensor& q_given, const WholeTensor& k_given, WholeTensor* bias,
-                                   bool causal, HeadIndex i, bool alibi = false, std::int64_t document = 0) {
+                                   bool causal, HeadIndex i, const ScoreOptions& options = {}) {
   WholeTensor q = q_given, k = k_given;
   const std::int64_t keys = k.shape[1], depth = q.shape[4];
   std::vector<double> shares(static_cast<std::size_t>(keys), 0.0);
-  double sum = 0;
+  double sum = options.sinks == nullptr ? 0 : std::exp(options.sinks->at(i.g, i.r));
   for (std::int64_t t = 0; t < (causal ? i.s + 1 : keys); ++t) {
-    if (document > 0 && t / document != i.s / document) continue;
+    if (options.document > 0 && t / options.document != i.s / options.document) continue;
+    if (options.window > 0 && i.s - t >= options.window) continue;
     double score = 0;
     for (std::int64_t d = 0; d < depth; ++d) score += q.at(i.b, i.s, i.g, i.r, d) * k.at(i.b, t, i.g, d);
     score /= std::sqrt(static_cast<double>(depth));
+    if (options.cap > 0) score = options.cap * std::tanh(score / options.cap);
     if (bias != nullptr) score += defined_bias(*bias, i, t, causal);
-    if (alibi) score -= defined_slope(i.g * q.shape[3] + i.r) * static_cast<double>(std::abs(t - i.s));
+    if (options.alibi)
+      score -= defined_slope(i.g * q.shape[3] + i.r) * static_cast<double>(std::abs(t - i.s));
     sum += shares[static_cast<std::size_t>(t)] = std::exp(score);
   }
   for (double& share : shares) share /= sum;
@@ -60,12 +70,16 @@ std::vector<double> defined_shares(const WholeTensor& q_given, const WholeTensor
 void define_attention(const Operator& op, WholeTensors& t) {
   WholeTensor& o = t.back();
   const auto& shape = o.shape;
+  const auto attribute = [&](const char* name) { return op.attributes.contains(name); };
+  ScoreOptions options{is_alibi(op), document_length(op), attention_window(op),
+                       attribute("cap") ? std::get<double>(op.attributes.at("cap")) : 0};
+  if (attribute("sinks")) options.sinks = &t[t.size() - 2];
+  WholeTensor* bias = t.size() > (attribute("sinks") ? 5U : 4U) ? &t[3] : nullptr;
   for (std::int64_t row = 0; row < shape[0] * shape[1] * shape[2] * shape[3]; ++row) {
     const HeadIndex i{row / (shape[1] * shape[2] * shape[3]), row / (shape[2] * shape[3]) % shape[1],
                       row / shape[3] % shape[2], row % shape[3]};
-    const std::vector<double> shares = defined_shares(t[0], t[1], t.size() > 4 ? &t[3] : nullptr,
-                                                      std::get<std::int64_t>(op.attributes.at("causal")) != 0,
-                                                      i, is_alibi(op), document_length(op));
+    const std::vector<double> shares =
+        defined_shares(t[0], t[1], bias, std::get<std::int64_t>(op.attributes.at("causal")) != 0, i, options);
     for (std::int64_t e = 0; e < shape[4]; ++e) {
       double sum = 0;
       for (std::int64_t key = 0; key < t[2].shape[1]; ++key)
@@ -110,7 +124,6 @@ TEST(AttentionKernel, AddsAnInputToScores) {
 
 // Documents of one position have gradients of queries and keys that are 0 but for rounding.
 TEST(AttentionKernel, StaysWithinPackedDocuments) {
-  if (!tests_all_kernels()) GTEST_SKIP() << "no GPU kernel knows packed documents";
   for (const char* kind : {"attention", "alibi_attention", "relative_attention", "scored_attention"}) {
     for (const std::int64_t document : {2, 3, 4, 10}) {
       if (sanitized && document != 3) continue;
@@ -125,6 +138,94 @@ TEST(AttentionKernel, StaysWithinPackedDocuments) {
            define_attention});
     }
   }
+}
+
+/// Calls visit(kind, attributes) for the kinds of attention, but for the one that adds an input.
+template <class Visit>
+void for_each_attention(const Attributes& attributes, Visit visit) {
+  Attributes biased = attributes;
+  biased["buckets"] = 8, biased["farthest"] = 9;
+  visit("attention", attributes);
+  visit("alibi_attention", attributes);
+  visit("relative_attention", biased);
+  visit("scored_attention", biased);
+}
+
+KernelCase ten_positions(const char* kind, const Attributes& attributes) {
+  Bench bench(2);
+  return {
+      bench.op(kind, {bench.x({2, 10, 3, 2, 3}), bench.x({2, 10, 3, 3}), bench.x({2, 10, 3, 4})}, attributes),
+      define_attention};
+}
+
+// The last window is longer than the sequence. A window of one key has gradients of queries and keys that are
+// 0 but for rounding.
+TEST(AttentionKernel, StaysWithinItsWindow) {
+  for_each_attention({{"causal", 1}, {"window", 1}}, [](const char* kind, const Attributes& attributes) {
+    check_results(ten_positions(kind, attributes));
+  });
+  for (const std::int64_t window : {2, 3, 4, 12}) {
+    if (sanitized && window != 3) continue;
+    for_each_attention({{"causal", 1}, {"window", window}},
+                       [](const char* kind, const Attributes& attributes) {
+                         check_kernel(ten_positions(kind, attributes));
+                       });
+  }
+  const Attributes both{{"causal", 1}, {"window", 3}, {"document_length", 4}};
+  check_kernel(ten_positions("attention", both));
+}
+
+TEST(AttentionKernel, SharesTheSoftmaxWithSinks) {
+  for_each_attention({{"sinks", 1}}, [](const char* kind, const Attributes& attributes) {
+    check_kernel(ten_positions(kind, attributes));
+  });
+  Attributes narrow{{"causal", 1}, {"sinks", 1}, {"window", 1}};
+  for_each_attention(narrow, [](const char* kind, const Attributes& attributes) {
+    check_kernel(ten_positions(kind, attributes));
+  });
+  narrow["window"] = 3, narrow["document_length"] = 4;
+  check_kernel(ten_positions("scored_attention", narrow));
+}
+
+// A query's only key shares its softmax with the sink.
+TEST(AttentionKernel, HasSinksBesideASingleKey) {
+  Bench bench(2);
+  check_kernel(
+      {bench.op("attention", {bench.x({2, 5, 2, 2, 3}), bench.x({2, 1, 2, 3}), bench.x({2, 1, 2, 4})},
+                {{"sinks", 1}}),
+       define_attention});
+}
+
+// Of a sink far above the scores and one far below them.
+TEST(AttentionKernel, DoesNotOverflowWithSinks) {
+  KernelCase c = ten_positions("attention", {{"causal", 1}, {"sinks", 1}, {"window", 3}});
+  c.prepare = [](WholeTensors& t) {
+    t[3].elements[0] = 200;
+    t[3].elements[1] = -200;
+  };
+  check_splits(c);
+  check_results(c);
+}
+
+TEST(AttentionKernel, CapsScores) {
+  for (const double cap : {0.5, 2.0}) {
+    const auto check = [&](const char* kind, Attributes attributes) {
+      if (attributes.contains("buckets") && !tests_all_kernels()) attributes["buckets"] = 0;
+      if (kind == std::string("relative_attention") && !tests_all_kernels()) return;
+      check_kernel(ten_positions(kind, attributes));
+    };
+    for_each_attention({{"cap", cap}}, check);
+    for_each_attention({{"cap", cap}, {"causal", 1}, {"window", 4}, {"sinks", 1}}, check);
+  }
+}
+
+TEST(AttentionKernel, AddsAnInputToCappedScoresWithSinks) {
+  if (!tests_all_kernels()) GTEST_SKIP() << "no GPU kernel adds an input to scores";
+  Bench bench(2);
+  const TensorId keys = bench.x({2, 7, 2, 3});
+  check_kernel({bench.op("biased_attention", {bench.x({2, 7, 2, 2, 3}), keys, keys, bench.x({2, 1, 7, 7})},
+                         {{"causal", 1}, {"window", 3}, {"sinks", 1}, {"cap", 1.5}}),
+                define_attention});
 }
 
 TEST(RelativeAttentionKernel, AddsTheBiasOfTheDistance) {
