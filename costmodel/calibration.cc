@@ -22,7 +22,8 @@ const std::set<std::string> without_effect = {"out", "hidden", "rows", "width", 
 std::string kernel_attributes(const Operator& op) {
   std::string text;
   for (const auto& [name, value] : op.attributes) {
-    if (without_effect.contains(name)) continue;
+    const bool part_of_size = op.kind == "rotary" && name == "width";
+    if (without_effect.contains(name) && !part_of_size) continue;
     text += fmt::format("{}{}={}", text.empty() ? "" : ", ", name, to_text(value));
   }
   return text;

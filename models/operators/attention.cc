@@ -191,24 +191,39 @@ void build_scored_attention(OperatorDraft& draft) {
   op.rotation.reset();  // the softmax that it keeps is of all keys at once
 }
 
-void build_rotary(OperatorDraft& draft) {
-  draft.require_rank(0, 3, 8, "[b, s, …, d]");
-  const auto& shape = draft.shape(0);
-  if (shape.back() % 2 != 0) {
+/// How many elements of the last dimension are rotated, the first ones. Where these are all, models keep the
+/// fingerprints that they had before there could be fewer.
+std::int64_t rotated_width(OperatorDraft& draft, const std::vector<std::int64_t>& shape) {
+  const std::int64_t width = draft.added_integer("width", 0), all = shape.back();
+  if (width == 0 && all % 2 != 0) {
     draft.fail(fmt::format("input 0 has shape {}, allowed: an even last dimension, which is rotated in pairs",
                            to_text(shape)));
   }
-  std::vector<FactorIndex> dims = {draft.factor("b", FactorKind::Sample, shape[0]),
+  if (width % 2 != 0 || width > all) {
+    draft.fail(fmt::format("attribute \"width\" is {}, allowed: even numbers up to {}, the last dimension",
+                           width, all));
+  }
+  if (width == all) draft.op.attributes.erase("width");
+  return width == 0 ? all : width;
+}
+
+void build_rotary(OperatorDraft& draft) {
+  draft.require_rank(0, 3, 8, "[b, s, …, d]");
+  const auto& shape = draft.shape(0);
+  const std::int64_t width = rotated_width(draft, shape);
+  std::vector<FactorIndex> rows = {draft.factor("b", FactorKind::Sample, shape[0]),
                                    draft.factor("s", FactorKind::Attribute, shape[1], true)};
   for (std::size_t i = 2; i + 1 < shape.size(); ++i) {
-    dims.push_back(draft.factor(i == 2 ? "g" : numbered("r", i - 3), FactorKind::Attribute, shape[i]));
+    rows.push_back(draft.factor(i == 2 ? "g" : numbered("r", i - 3), FactorKind::Attribute, shape[i]));
   }
-  dims.push_back(
-      draft.unsplit_factor("d", FactorKind::Attribute, shape.back()));  // rotates halves into each other
+  std::vector<FactorIndex> dims = rows;  // halves of the last are rotated into each other
+  dims.push_back(draft.unsplit_factor("d", FactorKind::Attribute, shape.back()));
   draft.input(0, draft.axes(dims));
   draft.output("", draft.axes(dims));
-  draft.op.flops_forward = draft.op.flops_backward_input = {{3, dims}};
-  draft.op.separate.forward = draft.op.separate.backward_input = 5;  // halves are turned, multiplied, added
+  draft.op.flops_forward = draft.op.flops_backward_input = {
+      width == shape.back() ? ProductTerm{3, dims} : ProductTerm{3 * static_cast<double>(width), rows}};
+  // Halves are turned, multiplied, added; the part that isn't rotated is put beside them.
+  draft.op.separate.forward = draft.op.separate.backward_input = width == shape.back() ? 5 : 6;
   read_zigzag(draft, shape[1]);
 }
 
@@ -311,7 +326,10 @@ std::vector<OperatorKind> attention_kinds() {
        "x[b, s, …, d]",
        1,
        1,
-       {zigzag},
+       {zigzag, AttributeSchema::integer("width",
+                                         "elements of the last dim that are rotated, the first ones; the "
+                                         "others pass as they are; 0: all",
+                                         0, 0)},
        {{{"x", {64, 128, 8, 64}}}, {}},
        build_rotary}};
 }

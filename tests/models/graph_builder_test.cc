@@ -186,6 +186,12 @@ TEST(GraphBuilder, RefusesWindowsAndGroupsThatDoNotFit) {
   EXPECT_EQ(
       refused_operator("linear", {{64, 6, 4}}, {{"out", 2}, {"router", 1}, {"router_groups", 4}}),
       "operator \"op\" (linear): attribute \"router_groups\" is 4, allowed: divisors of dim 1 of the input");
+  for (const std::int64_t width : {3, 8})
+    EXPECT_EQ(
+        refused_operator("rotary", {{64, 3, 6}}, {{"width", width}}),
+        fmt::format("operator \"op\" (rotary): attribute \"width\" is {}, allowed: even numbers up to 6, "
+                    "the last dimension",
+                    width));
   EXPECT_EQ(
       refused_operator("swiglu", {{64, 3, 4}, {64, 3, 4}, {64, 1, 1}}, {}),
       "operator \"op\" (swiglu): input 2 has shape [64, 1, 1], allowed: [64, 3, 1], a weight for each row "

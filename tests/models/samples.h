@@ -101,6 +101,7 @@ void add_variants(Bench& t, Add add) {
   add("attention", {q, k, v}, {{"causal", 1}, {"window", 3}, {"sinks", 1}});
   add("relative_attention", {q, k, v},
       {{"causal", 1}, {"window", 2}, {"sinks", 1}, {"buckets", 4}, {"farthest", 5}});
+  add("rotary", {k}, {{"width", 2}});
 }
 
 /// Adds operators of all kinds, with dims that allow a few even and uneven splits.

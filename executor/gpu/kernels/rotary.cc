@@ -20,7 +20,8 @@ class Rotary : public Kernel {
   static void turn(const ShardCall& call, const Piece& x, const Piece& y, bool back) {
     const RotaryShape shape(call.op, call.ranges);
     const std::int64_t parts = rounded_up_quotient(shape.samples * shape.heads, Turn::kRows);
-    run(call.stream, parts * shape.positions * (shape.d / 2), Turn{x.floats(), y.floats(), shape, back});
+    run(call.stream, parts * shape.positions * Turn::columns(shape),
+        Turn{x.floats(), y.floats(), shape, back});
   }
 };
 

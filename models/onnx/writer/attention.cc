@@ -231,10 +231,16 @@ struct OnnxRotation {
   std::string cosine, sine;
 };
 
-/// How far elements i and i + d/2 turn at position p: by p · 10000^(−2i/d). [s, 1, …, d/2].
+/// How many elements of a row are rotated.
+std::int64_t turned_width(const OnnxOperator& o) {
+  return o.op.attributes.contains("width") ? o.integer("width") : o.shape(0).back();
+}
+
+/// How far elements i and i + d/2 of the d that are rotated turn at position p: by p · 10000^(−2i/d).
+/// [s, 1, …, d/2].
 OnnxRotation rotation_of(OnnxOperator& o) {
   const OnnxDims& shape = o.shape(0);
-  const std::int64_t length = shape[1], d = shape.back(), zigzag = o.integer("zigzag");
+  const std::int64_t length = shape[1], d = turned_width(o), zigzag = o.integer("zigzag");
   const DataType type = o.type(), wide = DataType::Float32;
   const std::string key = fmt::format("rotary {}x{} rank {} zigzag {}", length, d, shape.size(), zigzag);
   const std::string angles = o.draft.shared(key, [&](const std::string& prefix) {
@@ -262,15 +268,20 @@ OnnxRotation rotation_of(OnnxOperator& o) {
 }
 
 void put_rotary(OnnxOperator& o) {
-  const std::int64_t half = o.shape(0).back() / 2;
+  const std::int64_t half = turned_width(o) / 2, others = o.shape(0).back() - 2 * half;
   const OnnxRotation by = rotation_of(o);
-  const auto x = o.add_several("Split", {o.input(0), o.draft.integers({half, half})}, 2, {{"axis", -1}});
+  OnnxDims lengths{half, half};
+  if (others > 0) lengths.push_back(others);
+  const auto x =
+      o.add_several("Split", {o.input(0), o.draft.integers(lengths)}, lengths.size(), {{"axis", -1}});
   const auto product = [&](std::size_t part, const std::string& factor) {
     return o.add("Mul", {x[part], factor});
   };
   const std::string first = o.add("Sub", {product(0, by.cosine), product(1, by.sine)});
   const std::string second = o.add("Add", {product(1, by.cosine), product(0, by.sine)});
-  o.give(o.add("Concat", {first, second}, {{"axis", -1}}));
+  std::vector<std::string> parts{first, second};
+  if (others > 0) parts.push_back(x[2]);
+  o.give(o.add("Concat", parts, {{"axis", -1}}));
 }
 
 }  // namespace

@@ -68,6 +68,7 @@ TEST(Zigzag, ChangesTheOrderOfAttentionAndNothingElse) {
 
 TEST(Zigzag, ChangesTheOrderOfRotaryEmbeddingsAndNothingElse) {
   expect_other_order_only("rotary", {{2, 8, 2, 4}}, {});
+  expect_other_order_only("rotary", {{2, 8, 2, 5}}, {{"width", 2}});
 }
 
 }  // namespace

@@ -314,6 +314,7 @@ TEST(OnnxWriter, OnnxAcceptsOtherAttributes) {
     builder.add("biased_attention", "rows", {q, k, v, builder.data("by_row", {2, 1, 1, 1, 8})});
     builder.add("biased_attention", "members", {q, k, v, builder.data("by_member", {2, 1, 2, 8, 1})});
     builder.add("rotary", "turned", {q}, {{"zigzag", 2}});
+    builder.add("rotary", "partly", {q}, {{"width", 2}});
     builder.add("layer_norm", "plain", {q}, {{"affine", 0}});
     builder.add("gelu", "gelu", {q});
     builder.add("reduce", "largest", {q}, {{"axes", std::vector<std::int64_t>{1, 3}}, {"mode", "max"}});

@@ -132,5 +132,21 @@ flops F 3bsgrd; B 3bsgrd; W 0
 )");
 }
 
+TEST(Rotary, RotatesAPartOfHeads) {
+  Bench t;
+  const TensorId heads = t.x({4, 6, 2, 3, 8});
+  EXPECT_EQ(Description::of(t.op("rotary", {heads}, {{"width", 6}})), R"(factors b:S4 s:A6~ g:A2 r:A3 d:A8!
+input [b, s, g, r, d]
+output [b, s, g, r, d]
+flops F 18bsgr; B 18bsgr; W 0
+)");
+  // All of them are what they were before there was a part.
+  for (const std::int64_t all : {0, 8}) {
+    const Operator op = t.op("rotary", {heads}, {{"width", all}});
+    EXPECT_EQ(op.attributes, t.op("rotary", {heads}).attributes);
+    EXPECT_EQ(Description::of(op), Description::of(t.op("rotary", {heads})));
+  }
+}
+
 }  // namespace
 }  // namespace pipesim

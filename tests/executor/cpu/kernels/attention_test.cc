@@ -319,19 +319,22 @@ TEST(AttentionKernel, WorksThroughManyQueriesInBlocks) {
   check_splits(c, 2);
 }
 
-void define_rotary(const Operator&, WholeTensors& t) {
+void define_rotary(const Operator& op, WholeTensors& t) {
   const auto d = static_cast<std::size_t>(t[0].shape.back());
+  const std::size_t turned = op.attributes.contains("width")
+                                 ? static_cast<std::size_t>(std::get<std::int64_t>(op.attributes.at("width")))
+                                 : d;
   const std::size_t rows_per_position =
       t[0].elements.size() / d / static_cast<std::size_t>(t[0].shape[0] * t[0].shape[1]);
   t[1].elements = t[0].elements;
   for (std::size_t row = 0; row < t[0].elements.size() / d; ++row) {
     const std::size_t position = row / rows_per_position % static_cast<std::size_t>(t[0].shape[1]);
-    for (std::size_t i = 0; i < d / 2; ++i) {
+    for (std::size_t i = 0; i < turned / 2; ++i) {
       const double angle = static_cast<double>(position) *
-                           std::pow(10000.0, -2.0 * static_cast<double>(i) / static_cast<double>(d));
-      const double a = t[0].elements[row * d + i], b = t[0].elements[row * d + d / 2 + i];
+                           std::pow(10000.0, -2.0 * static_cast<double>(i) / static_cast<double>(turned));
+      const double a = t[0].elements[row * d + i], b = t[0].elements[row * d + turned / 2 + i];
       t[1].elements[row * d + i] = a * std::cos(angle) - b * std::sin(angle);
-      t[1].elements[row * d + d / 2 + i] = a * std::sin(angle) + b * std::cos(angle);
+      t[1].elements[row * d + turned / 2 + i] = a * std::sin(angle) + b * std::cos(angle);
     }
   }
 }
@@ -340,6 +343,15 @@ TEST(RotaryKernel, TurnsByThePositionInTheWholeSequence) {
   for (const Sizes& shape : {Sizes{4, 7, 2, 6}, Sizes{2, 6, 2, 2, 4}, Sizes{2, 5, 4}}) {
     Bench bench(shape[0]);
     check_kernel({bench.op("rotary", {bench.x(shape)}), define_rotary});
+  }
+}
+
+TEST(RotaryKernel, LeavesTheOthersAsTheyAre) {
+  for (const std::int64_t width : {2, 4, 6}) {
+    for (const Sizes& shape : {Sizes{4, 7, 2, 6}, Sizes{2, 5, 3, 7}}) {
+      Bench bench(shape[0]);
+      check_kernel({bench.op("rotary", {bench.x(shape)}, {{"width", width}}), define_rotary});
+    }
   }
 }
 
