@@ -15,6 +15,7 @@ Activation activation_named(std::string_view name) {
   if (name == "silu") return Silu;
   if (name == "tanh") return Tanh;
   if (name == "sigmoid") return Sigmoid;
+  if (name == "relu2") return Relu2;
   throw InternalError("no activation " + std::string(name));
 }
 

@@ -9,16 +9,18 @@
 
 namespace pipesim {
 
-enum class Activation : std::uint8_t { None, Relu, Gelu, Silu, Tanh, Sigmoid };
+enum class Activation : std::uint8_t { None, Relu, Gelu, Silu, Tanh, Sigmoid, Relu2 };
 
-/// "none", "relu", "gelu" (the tanh form of Hendrycks and Gimpel, 2016), "silu", "tanh", "sigmoid".
+/// "none", "relu", "gelu" (the tanh form of Hendrycks and Gimpel, 2016), "silu", "tanh", "sigmoid",
+/// "relu2" (the square of relu; So et al., 2021).
 Activation activation_named(std::string_view name);
 /// The activation that the kernel applies to the operator's result (its last use): attribute "activation".
 Activation fused_activation(const Operator& op);
 
-/// Whether the derivative is a function of the input; otherwise it is a function of the output.
+/// Whether the derivative is computed from the input; otherwise it is from the output. That of a square could
+/// be had from its root, but float16 has no squares below 2⁻²⁴.
 PIPESIM_DEVICE constexpr bool needs_input(Activation a) {
-  return a == Activation::Gelu || a == Activation::Silu;
+  return a == Activation::Gelu || a == Activation::Silu || a == Activation::Relu2;
 }
 
 PIPESIM_DEVICE inline float logistic(float x) { return 1 / (1 + std::exp(-x)); }
@@ -39,6 +41,7 @@ PIPESIM_DEVICE float activation_value(float x) {
   if constexpr (a == Activation::Silu) return x * logistic(x);
   if constexpr (a == Activation::Tanh) return std::tanh(x);
   if constexpr (a == Activation::Sigmoid) return logistic(x);
+  if constexpr (a == Activation::Relu2) return x > 0 ? x * x : 0;
   return x;
 }
 
@@ -50,6 +53,7 @@ PIPESIM_DEVICE float activation_slope(float kept) {
   if constexpr (a == Activation::Silu) return logistic(kept) * (1 + kept * (1 - logistic(kept)));
   if constexpr (a == Activation::Tanh) return 1 - kept * kept;
   if constexpr (a == Activation::Sigmoid) return kept * (1 - kept);
+  if constexpr (a == Activation::Relu2) return kept > 0 ? 2 * kept : 0;
   return 1;
 }
 
@@ -67,6 +71,8 @@ PIPESIM_DEVICE auto with_activation(Activation a, Visit visit) {
       return visit.template operator()<Activation::Tanh>();
     case Activation::Sigmoid:
       return visit.template operator()<Activation::Sigmoid>();
+    case Activation::Relu2:
+      return visit.template operator()<Activation::Relu2>();
     default:
       return visit.template operator()<Activation::None>();
   }

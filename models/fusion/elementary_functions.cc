@@ -25,6 +25,7 @@ double gelu_by_tanh(double x) {
 
 constexpr ElementFunction plain_elements[] = {
     {"relu", [](double x) { return std::max(x, 0.0); }, true},
+    {"relu2", [](double x) { return x > 0 ? x * x : 0; }, true},
     {"gelu", gelu_by_tanh, true},
     {"gelu", gelu_by_erf, true},
     {"silu", [](double x) { return x * logistic_of(x); }, true},

@@ -12,8 +12,8 @@ namespace pipesim {
 namespace {
 
 /// Kinds that written functions end in.
-constexpr std::array<std::string_view, 10> kLastKinds{"affine", "add",        "sub",  "mul",     "div",
-                                                      "log",    "reciprocal", "clip", "maximum", "minimum"};
+constexpr std::array<std::string_view, 11> kLastKinds{
+    "power", "affine", "add", "sub", "mul", "div", "log", "reciprocal", "clip", "maximum", "minimum"};
 
 constexpr std::size_t kMostOfElements = 12, kMostOfRows = 24;  // operators of a function
 /// Operators by which a norm can be longer than what is a norm, too: rms_norm(x − mean) is layer_norm(x).

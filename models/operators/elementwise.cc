@@ -13,8 +13,8 @@ struct Activation {
   double flops;       ///< operations per element of a plain kernel, the same backward
   bool saves_output;  ///< else the input: the derivative cannot be had from the output
 };
-constexpr Activation activations[] = {
-    {"relu", 1, true}, {"gelu", 8, false}, {"silu", 5, false}, {"tanh", 5, true}, {"sigmoid", 4, true}};
+constexpr Activation activations[] = {{"relu", 1, true}, {"gelu", 8, false},   {"silu", 5, false},
+                                      {"tanh", 5, true}, {"sigmoid", 4, true}, {"relu2", 2, false}};
 
 const Activation& activation_named(const std::string& name) {
   for (const Activation& a : activations) {
@@ -148,7 +148,9 @@ std::vector<OperatorKind> elementwise_kinds() {
   std::vector<OperatorKind> kinds;
   for (const Activation& a : activations) {
     kinds.push_back({a.name,
-                     fmt::format("{} of every element", a.name),
+                     a.name == std::string_view("relu2")
+                         ? "the square of relu of every element (So et al., 2021; arXiv:2109.08668)"
+                         : fmt::format("{} of every element", a.name),
                      "x[any dims]",
                      1,
                      1,

@@ -31,7 +31,7 @@ bool works_within_heads(const Operator& op) {
 
 // Operators that work on each part of a split input by itself and leave their output split alike.
 bool passes_on(const Operator& op) {
-  constexpr std::array<std::string_view, 16> kinds{"attention",
+  constexpr std::array<std::string_view, 17> kinds{"attention",
                                                    "alibi_attention",
                                                    "biased_attention",
                                                    "relative_attention",
@@ -40,6 +40,7 @@ bool passes_on(const Operator& op) {
                                                    "mul",
                                                    "dropout",
                                                    "relu",
+                                                   "relu2",
                                                    "gelu",
                                                    "quick_gelu",
                                                    "silu",

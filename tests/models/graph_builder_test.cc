@@ -304,8 +304,7 @@ TEST(GraphBuilder, RefusesAttributesOutsideTheSchema) {
             "operator \"op\" (linear): attribute \"bias\" is 2, allowed: 0 or 1");
   EXPECT_EQ(refused_operator("linear", {{64, 10}}, {{"out", 5}, {"activation", "relo"}}),
             "operator \"op\" (linear): attribute \"activation\" is \"relo\", allowed: none, relu, gelu, "
-            "silu, tanh, "
-            "sigmoid");
+            "silu, tanh, sigmoid, relu2");
   EXPECT_EQ(refused_operator("dropout", {{64, 10}}, {{"rate", 1.5}}),
             "operator \"op\" (dropout): attribute \"rate\" is 1.5, allowed: a number from 0 to 1");
   EXPECT_EQ(refused_operator("relu", {{64, 10}}, {{"rate", 1.5}}),

@@ -150,8 +150,7 @@ TEST(ModelJson, RefusesBadOperators) {
       refused_model(
           file(x, R"({"name": "a", "kind": "linear", "inputs": ["x"], "out": 5, "activation": "rely"})")),
       "m.json: /operators/0/activation: found \"rely\" (did you mean \"relu\"?), allowed: none, relu, gelu, "
-      "silu, "
-      "tanh, sigmoid");
+      "silu, tanh, sigmoid, relu2");
   EXPECT_EQ(refused_model(file(x, R"({"name": "a", "kind": "linear", "inputs": ["x"]})")),
             "m.json: /operators/0: operator \"a\" (linear): attribute \"out\" is missing (output dims, e.g. "
             "[4096] or "

@@ -102,6 +102,9 @@ void add_variants(Bench& t, Add add) {
   add("relative_attention", {q, k, v},
       {{"causal", 1}, {"window", 2}, {"sinks", 1}, {"buckets", 4}, {"farthest", 5}});
   add("rotary", {k}, {{"width", 2}});
+  const TensorId tokens = t.x({4, 7, 8});
+  add("relu2", {tokens});
+  add("linear", {tokens}, {{"out", 6}, {"activation", "relu2"}});
 }
 
 /// Adds operators of all kinds, with dims that allow a few even and uneven splits.

@@ -28,8 +28,9 @@ class Unary : public Kernel {
 
 std::vector<KernelEntry> elementwise_kernels() {
   static const Unary relu(Activation::Relu), gelu(Activation::Gelu), silu(Activation::Silu),
-      tanh(Activation::Tanh), sigmoid(Activation::Sigmoid);
-  return {{"relu", &relu}, {"gelu", &gelu}, {"silu", &silu}, {"tanh", &tanh}, {"sigmoid", &sigmoid}};
+      tanh(Activation::Tanh), sigmoid(Activation::Sigmoid), relu2(Activation::Relu2);
+  return {{"relu", &relu}, {"gelu", &gelu},       {"silu", &silu},
+          {"tanh", &tanh}, {"sigmoid", &sigmoid}, {"relu2", &relu2}};
 }
 
 }  // namespace pipesim::gpu

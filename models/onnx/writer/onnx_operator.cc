@@ -100,6 +100,10 @@ std::string OnnxOperator::activation(const std::string& value, const std::string
   if (function == "tanh") return add("Tanh", {value});
   if (function == "sigmoid") return add("Sigmoid", {value});
   if (function == "silu") return add("Mul", {value, add("Sigmoid", {value})});
+  if (function == "relu2") {
+    const std::string root = add("Relu", {value});
+    return add("Mul", {root, root});
+  }
   if (function == "gelu") {
     const std::string erf = add("Erf", {add("Div", {value, number(std::numbers::sqrt2)})});
     return add("Mul", {add("Mul", {value, add("Add", {erf, number(1)})}), number(0.5)});

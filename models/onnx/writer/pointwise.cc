@@ -146,7 +146,7 @@ OnnxKinds onnx_pointwise_kinds() {
   for (const char* kind : {"abs", "add", "cos", "div", "erf", "exp", "hardswish", "log", "maximum", "minimum",
                            "mul", "reciprocal", "sin", "softplus", "sqrt", "sub"})
     kinds[kind] = put_named;
-  for (const char* kind : {"gelu", "relu", "sigmoid", "silu", "tanh"}) kinds[kind] = put_activation;
+  for (const char* kind : {"gelu", "relu", "relu2", "sigmoid", "silu", "tanh"}) kinds[kind] = put_activation;
   return kinds;
 }
 

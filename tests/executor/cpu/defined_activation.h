@@ -9,6 +9,7 @@ namespace pipesim::cpu {
 
 inline double defined_activation(const std::string& name, double x) {
   if (name == "relu") return x > 0 ? x : 0;
+  if (name == "relu2") return x > 0 ? x * x : 0;
   if (name == "tanh") return std::tanh(x);
   if (name == "sigmoid") return 1 / (1 + std::exp(-x));
   if (name == "silu") return x / (1 + std::exp(-x));

@@ -129,6 +129,16 @@ inline std::vector<WrittenForm> forms_of_elements() {
       {"clip(x, 0, 6)", "relu6", [](W& w, TensorId x) { return w.clip(x, 0, 6); }},
       {"clip(relu(x), −∞, 6)", "relu6", [](W& w, TensorId x) { return w.clip(w("relu", {x}), -3e38, 6); }},
       {"clip(x, 0, ∞)", "relu", [](W& w, TensorId x) { return w.clip(x, 0, 3e38); }},
+      {"relu(x)²", "relu2", [](W& w, TensorId x) { return w.power(w("relu", {x}), 2); }},
+      {"relu(x) relu(x)", "relu2",
+       [](W& w, TensorId x) {
+         const TensorId positive = w("relu", {x});
+         return w("mul", {positive, positive});
+       }},
+      {"x relu(x)", "relu2",
+       [](W& w, TensorId x) {
+         return w("mul", {x, w("relu", {x})});
+       }},
       {"ln(1 + exp(x))", "softplus",
        [](W& w, TensorId x) { return w("log", {w.affine(w("exp", {x}), 1, 1)}); }},
       {"1 / (1 + exp(−x))", "sigmoid",

@@ -317,6 +317,7 @@ TEST(OnnxWriter, OnnxAcceptsOtherAttributes) {
     builder.add("rotary", "partly", {q}, {{"width", 2}});
     builder.add("layer_norm", "plain", {q}, {{"affine", 0}});
     builder.add("gelu", "gelu", {q});
+    builder.add("relu2", "relu2", {q});
     builder.add("reduce", "largest", {q}, {{"axes", std::vector<std::int64_t>{1, 3}}, {"mode", "max"}});
     builder.add("roll", "rolled", {q}, {{"axis", 1}, {"shift", 11}});
     builder.add("roll", "still", {q}, {{"axis", 1}, {"shift", 8}});

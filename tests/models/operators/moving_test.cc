@@ -9,6 +9,15 @@ namespace {
 // These tests are like those of computing_test.cc, for kinds bound by bytes, and kinds that only move
 // elements.
 
+TEST(Activations, OfASquareKeepTheInput) {
+  Bench t;
+  EXPECT_EQ(Description::of(t.op("relu2", {t.x({4, 7, 8})})), R"(factors b:S4 s:A7~ h:P8
+input [b, s, h] saved
+output [b, s, h]
+flops F 2bsh; B 2bsh; W 0
+)");
+}
+
 TEST(Relu, KeepsItsOutput) {
   Bench t;
   EXPECT_EQ(Description::of(t.op("relu", {t.x({4, 8, 9, 7})})), R"(factors n:S4 c:P8 h:A9~ w:A7~

@@ -42,6 +42,7 @@ constexpr std::array kKindWords{
     KindWords{"pool2d", "pooling", "poolings"},
     KindWords{"profiled", "measured layer", "measured layers"},
     KindWords{"relative_attention", "attention", "attentions"},
+    KindWords{"relu2", "squared relu", "squared relus"},
     KindWords{"rms_norm", "RMS norm", "RMS norms"},
     KindWords{"scored_attention", "attention", "attentions"},
     KindWords{"selective_scan", "scan", "scans"},

@@ -5,7 +5,7 @@ namespace pipesim::cpu {
 namespace {
 
 TEST(ElementwiseKernel, ComputesEveryActivation) {
-  for (const char* kind : {"relu", "gelu", "silu", "tanh", "sigmoid"}) {
+  for (const char* kind : {"relu", "gelu", "silu", "tanh", "sigmoid", "relu2"}) {
     Bench bench;
     EXPECT_FALSE(tested_kernels(kind).empty());
     const auto define = [kind](const Operator&, WholeTensors& t) {

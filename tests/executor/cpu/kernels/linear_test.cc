@@ -51,7 +51,7 @@ TEST(LinearKernel, TakesATransposedWeight) {
 }
 
 TEST(LinearKernel, FusesEveryActivation) {
-  for (const char* name : {"relu", "gelu", "silu", "tanh", "sigmoid"}) {
+  for (const char* name : {"relu", "gelu", "silu", "tanh", "sigmoid", "relu2"}) {
     check_linear({4, 4, 6}, {{"out", 8}, {"activation", name}});
   }
 }

@@ -18,7 +18,7 @@ WorkClass class_of_kind(std::string_view kind) {
   if (kind.starts_with("conv") || is({"linear", "matmul", "expert_linear", "lstm_cell"})) return Products;
   if (kind.find("attention") != kind.npos || is({"softmax"})) return Attention;
   if (is({"layer_norm", "rms_norm", "batch_norm", "group_norm"})) return Norms;
-  if (is({"gelu", "silu", "relu", "sigmoid", "tanh"})) return Activations;
+  if (is({"gelu", "silu", "relu", "relu2", "sigmoid", "tanh"})) return Activations;
   if (is({"cross_entropy", "linear_cross_entropy"})) return Loss;
   if (is({"embedding"})) return Embedding;
   return Other;
