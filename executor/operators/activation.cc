@@ -21,4 +21,8 @@ Activation activation_named(std::string_view name) {
 
 Activation fused_activation(const Operator& op) { return activation_named(word_of(op, "activation")); }
 
+Activation gate_activation(const Operator& op) {
+  return op.attributes.contains("activation") ? fused_activation(op) : Activation::Silu;
+}
+
 }  // namespace pipesim

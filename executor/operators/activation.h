@@ -16,6 +16,8 @@ enum class Activation : std::uint8_t { None, Relu, Gelu, Silu, Tanh, Sigmoid, Re
 Activation activation_named(std::string_view name);
 /// The activation that the kernel applies to the operator's result (its last use): attribute "activation".
 Activation fused_activation(const Operator& op);
+/// The activation of a gated product's first operand.
+Activation gate_activation(const Operator& op);
 
 /// Whether the derivative is computed from the input; otherwise it is from the output. That of a square could
 /// be had from its root, but float16 has no squares below 2⁻²⁴.
@@ -55,6 +57,13 @@ PIPESIM_DEVICE float activation_slope(float kept) {
   if constexpr (a == Activation::Sigmoid) return kept * (1 - kept);
   if constexpr (a == Activation::Relu2) return kept > 0 ? 2 * kept : 0;
   return 1;
+}
+
+/// The same from the input, whichever of both it is computed from.
+template <Activation a>
+PIPESIM_DEVICE float activation_slope_at(float x) {
+  if constexpr (needs_input(a)) return activation_slope<a>(x);
+  return activation_slope<a>(activation_value<a>(x));
 }
 
 /// Calls visit.operator()<a>().

@@ -11,9 +11,10 @@
 namespace pipesim {
 namespace {
 
+// Gated products have an attribute of that name, too, for one of their operands.
 bool takes_activation(const EditableOperator& op) {
-  const OperatorKind& kind = operator_kind(op.request.kind);
-  if (kind.find_attribute("activation") == nullptr) return false;
+  const AttributeSchema* schema = operator_kind(op.request.kind).find_attribute("activation");
+  if (schema == nullptr || schema->fallback != AttributeValue("none")) return false;
   const auto given = op.request.attributes.find("activation");
   return given == op.request.attributes.end() || std::get<std::string>(given->second) == "none";
 }

@@ -98,8 +98,9 @@ void build_swiglu(OperatorDraft& draft) {
     if (narrow) use.saved_as = DataType::Float8, use.runs_again_from_saved = true;
   }
   if (narrow) draft.op.bytes_forward_extra = {{2, dims}};  // the copies, written by the same kernel
-  // Forward is silu and a product; backward is the slopes of both, and silu once more.
-  double forward = 6, backward = 12;
+  // Forward is the activation and a product; backward is the slopes of both, and the activation once more.
+  const Activation& gate = activation_named(draft.added_word("activation", "silu"));
+  double forward = gate.flops + 1, backward = 2 * gate.flops + 2;
   if (draft.inputs() > 2) {
     std::vector<std::int64_t> rows = draft.shape(0);
     rows.back() = 1;
@@ -170,16 +171,18 @@ std::vector<OperatorKind> elementwise_kinds() {
                               "it is drawn again")},
        {{{"x", {64, 128, 512}}}, {{"rate", 0.1}}},
        build_dropout});
-  kinds.push_back({"swiglu",
-                   "silu(x) · y, times a weight for each row if there is one, in one kernel, which keeps its "
-                   "operands (Shazeer, 2020; arXiv:2002.05202)",
-                   "x[any dims], y[as x], optionally w[as x, the last dim 1]",
-                   2,
-                   3,
-                   {AttributeSchema::word("keeps", "type in which it keeps x and y for backward",
-                                          {"own", "float8"}, "own")},
-                   {{{"x", {64, 128, 512}}, {"y", {64, 128, 512}}}, {}},
-                   build_swiglu});
+  kinds.push_back(
+      {"swiglu",
+       "silu(x) · y, or another activation of x, times a weight for each row if there is one, in one "
+       "kernel, which keeps its operands (Shazeer, 2020; arXiv:2002.05202)",
+       "x[any dims], y[as x], optionally w[as x, the last dim 1]",
+       2,
+       3,
+       {AttributeSchema::word("activation", "function of x", {"silu", "gelu", "relu2", "sigmoid"}, "silu"),
+        AttributeSchema::word("keeps", "type in which it keeps x and y for backward", {"own", "float8"},
+                              "own")},
+       {{{"x", {64, 128, 512}}, {"y", {64, 128, 512}}}, {}},
+       build_swiglu});
   for (const BinaryFunction& function : binary_functions) {
     kinds.push_back({function.name,
                      fmt::format("{}; y is broadcast where its dims are missing or 1", function.text),

@@ -104,6 +104,7 @@ void add_variants(Bench& t, Add add) {
   add("rotary", {k}, {{"width", 2}});
   const TensorId tokens = t.x({4, 7, 8});
   add("relu2", {tokens});
+  add("swiglu", {tokens, tokens}, {{"activation", "gelu"}});
   add("linear", {tokens}, {{"out", 6}, {"activation", "relu2"}});
 }
 

@@ -3,6 +3,7 @@
 
 #include "executor/cpu/kernels/kernel.h"
 #include "executor/cpu/kernels/operands.h"
+#include "executor/operators/activation.h"
 #include "executor/operators/broadcast.h"
 
 namespace pipesim::cpu {
@@ -126,38 +127,23 @@ class Combined : public Kernel {
   }
 };
 
-/// values: x, y, a weight for each row if there is one, result = silu(x) · y · weight.
+/// values: x, y, a weight for each row if there is one, result = f(x) · y · weight, f being the gate's
+/// function.
 class Swiglu : public Kernel {
  public:
   void forward(const ShardCall& call, std::size_t /*segment*/) const override {
     const Operands o(call);
     const Piece& result = call.values[o.result];
-    for (std::int64_t i = 0; i < result.elements(); ++i)
-      result.floats[i] = o.x[i] * sigmoid(o.x[i]) * o.y[i] * o.weight(i);
+    with_activation(gate_activation(call.op), [&]<Activation f>() {
+      for (std::int64_t i = 0; i < result.elements(); ++i)
+        result.floats[i] = activation_value<f>(o.x[i]) * o.y[i] * o.weight(i);
+    });
   }
   void backward_input(const ShardCall& call, std::size_t /*segment*/) const override {
-    const Operands o(call);
-    const Piece &d = call.gradients[o.result], &dx = call.gradients[0], &dy = call.gradients[1];
-    for (std::int64_t i = 0; i < d.elements(); ++i) {
-      const float s = sigmoid(o.x[i]), of_product = d.floats[i] * o.weight(i);
-      if (dx.present()) dx.floats[i] = of_product * o.y[i] * (s + o.x[i] * s * (1 - s));
-      if (dy.present()) dy.floats[i] = of_product * o.x[i] * s;
-    }
-    if (o.weights == nullptr || !call.gradients[2].present()) return;
-    const Piece& dw = call.gradients[2];
-    for (std::int64_t row = 0; row < dw.elements(); ++row) {
-      double sum = 0;
-      for_each_term(o.columns, call.step.sums, [&](std::int64_t j) {
-        const std::int64_t i = row * o.columns + j;
-        sum += static_cast<double>(d.floats[i]) * static_cast<double>(o.x[i] * sigmoid(o.x[i]) * o.y[i]);
-      });
-      dw.floats[row] = static_cast<float>(sum);
-    }
+    with_activation(gate_activation(call.op), [&]<Activation f>() { send_back<f>(call, Operands(call)); });
   }
 
  private:
-  static float sigmoid(float x) { return 1 / (1 + std::exp(-x)); }
-
   struct Operands {
     explicit Operands(const ShardCall& call)
         : result(call.op.uses.size() - 1), x(call.values[0].floats), y(call.values[1].floats) {
@@ -170,6 +156,26 @@ class Swiglu : public Kernel {
     const float *x, *y, *weights = nullptr;
     std::int64_t columns = 0;
   };
+
+  template <Activation f>
+  static void send_back(const ShardCall& call, const Operands& o) {
+    const Piece &d = call.gradients[o.result], &dx = call.gradients[0], &dy = call.gradients[1];
+    for (std::int64_t i = 0; i < d.elements(); ++i) {
+      const float of_product = d.floats[i] * o.weight(i);
+      if (dx.present()) dx.floats[i] = of_product * o.y[i] * activation_slope_at<f>(o.x[i]);
+      if (dy.present()) dy.floats[i] = of_product * activation_value<f>(o.x[i]);
+    }
+    if (o.weights == nullptr || !call.gradients[2].present()) return;
+    const Piece& dw = call.gradients[2];
+    for (std::int64_t row = 0; row < dw.elements(); ++row) {
+      double sum = 0;
+      for_each_term(o.columns, call.step.sums, [&](std::int64_t j) {
+        const std::int64_t i = row * o.columns + j;
+        sum += static_cast<double>(d.floats[i]) * static_cast<double>(activation_value<f>(o.x[i]) * o.y[i]);
+      });
+      dw.floats[row] = static_cast<float>(sum);
+    }
+  }
 };
 
 }  // namespace

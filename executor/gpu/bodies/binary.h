@@ -8,6 +8,7 @@
 #include "executor/gpu/bodies/parts/body.h"
 #include "executor/gpu/bodies/parts/float_group.h"
 #include "executor/gpu/bodies/parts/floats.h"
+#include "executor/operators/activation.h"
 #include "executor/operators/strided.h"
 
 namespace pipesim::gpu {
@@ -82,46 +83,54 @@ struct RowWeights {
 struct SwigluForward {
   Floats x, y, result;
   RowWeights weights;
+  Activation gate = Activation::Silu;
   std::int64_t elements = 0;
   PIPESIM_DEVICE void operator()(std::int64_t i) const {
     const GroupPlace place = group_at(i, elements);
     const FloatGroup b = read_group(y, place);
     FloatGroup a = read_group(x, place);
-    for (int k = 0; k < FloatGroup::size; ++k)
-      a.values[k] = a.values[k] / (1 + std::exp(-a.values[k])) * b.values[k] * weights.of(place, k);
+    with_activation(gate, [&]<Activation f>() {
+      for (int k = 0; k < FloatGroup::size; ++k)
+        a.values[k] = activation_value<f>(a.values[k]) * b.values[k] * weights.of(place, k);
+    });
     write_group(result, place, a);
   }
 };
 
-/// dx = d · weight · y · silu'(x), dy = d · weight · silu(x), each where it is present; by groups.
+/// dx = d · weight · y · f'(x), dy = d · weight · f(x), each where it is present; by groups.
 struct SwigluGradients {
   Floats d, x, y, dx, dy;
   RowWeights weights;
+  Activation gate = Activation::Silu;
   std::int64_t elements = 0;
   PIPESIM_DEVICE void operator()(std::int64_t i) const {
     const GroupPlace place = group_at(i, elements);
     const FloatGroup gradient = read_group(d, place), b = read_group(y, place);
     FloatGroup a = read_group(x, place), of_b{};
-    for (int k = 0; k < FloatGroup::size; ++k) {
-      const float value = a.values[k], s = 1 / (1 + std::exp(-value));
-      const float of_product = gradient.values[k] * weights.of(place, k);
-      of_b.values[k] = of_product * value * s;
-      a.values[k] = of_product * b.values[k] * (s + value * s * (1 - s));
-    }
+    with_activation(gate, [&]<Activation f>() {
+      for (int k = 0; k < FloatGroup::size; ++k) {
+        const float value = a.values[k], of_product = gradient.values[k] * weights.of(place, k);
+        of_b.values[k] = of_product * activation_value<f>(value);
+        a.values[k] = of_product * b.values[k] * activation_slope_at<f>(value);
+      }
+    });
     if (dx.present()) write_group(dx, place, a);
     if (dy.present()) write_group(dy, place, of_b);
   }
 };
 
-/// The gradient of each row's weight: d · silu(x) · y over the row; a team for each row.
+/// The gradient of each row's weight: d · f(x) · y over the row; a team for each row.
 struct SwigluWeightGradients {
   Floats d, x, y, to;
   std::int64_t columns = 1;
+  Activation gate = Activation::Silu;
   template <class Team>
   PIPESIM_DEVICE void operator()(Team& team, std::int64_t row) const {
     double sum = 0;
-    for (std::int64_t i = row * columns + team.rank(); i < (row + 1) * columns; i += team.size())
-      sum += static_cast<double>(d[i]) * static_cast<double>(x[i] / (1 + std::exp(-x[i])) * y[i]);
+    with_activation(gate, [&]<Activation f>() {
+      for (std::int64_t i = row * columns + team.rank(); i < (row + 1) * columns; i += team.size())
+        sum += static_cast<double>(d[i]) * static_cast<double>(activation_value<f>(x[i]) * y[i]);
+    });
     sum = team.sum(sum);
     if (team.rank() == 0) to.set(row, static_cast<float>(sum));
   }

@@ -91,20 +91,21 @@ class Swiglu : public Kernel {
  public:
   void forward(const ShardCall& call, std::size_t /*segment*/) const override {
     const Piece& result = call.values[uses_before_result(call)];
-    run_in_groups(
-        call.stream, result.elements(),
-        SwigluForward{call.values[0].floats(), call.values[1].floats(), result.floats(), row_weights(call)});
+    run_in_groups(call.stream, result.elements(),
+                  SwigluForward{call.values[0].floats(), call.values[1].floats(), result.floats(),
+                                row_weights(call), gate_activation(call.op)});
   }
   void backward_input(const ShardCall& call, std::size_t /*segment*/) const override {
     const Floats x = call.values[0].floats(), y = call.values[1].floats();
     const Piece& d = call.gradients[uses_before_result(call)];
     const RowWeights weights = row_weights(call);
-    run_in_groups(
-        call.stream, d.elements(),
-        SwigluGradients{d.floats(), x, y, call.gradients[0].floats(), call.gradients[1].floats(), weights});
+    run_in_groups(call.stream, d.elements(),
+                  SwigluGradients{d.floats(), x, y, call.gradients[0].floats(), call.gradients[1].floats(),
+                                  weights, gate_activation(call.op)});
     if (uses_before_result(call) < 3 || !call.gradients[2].present()) return;
     const Piece& dw = call.gradients[2];
-    run(call.stream, dw.elements(), SwigluWeightGradients{d.floats(), x, y, dw.floats(), weights.columns});
+    run(call.stream, dw.elements(),
+        SwigluWeightGradients{d.floats(), x, y, dw.floats(), weights.columns, gate_activation(call.op)});
   }
 
  private:

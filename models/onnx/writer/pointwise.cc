@@ -44,7 +44,7 @@ void put_quick_gelu(OnnxOperator& o) {
   o.give(o.add("Mul", {o.input(0), o.add("Sigmoid", {o.add("Mul", {o.input(0), o.number(kFactor)})})}));
 }
 void put_swiglu(OnnxOperator& o) {
-  std::string y = o.add("Mul", {o.add("Mul", {o.input(0), o.add("Sigmoid", {o.input(0)})}), o.input(1)});
+  std::string y = o.add("Mul", {o.activation(o.input(0), o.word("activation")), o.input(1)});
   if (o.inputs() > 2) y = o.add("Mul", {y, o.input(2)});
   o.give(y);
 }

@@ -318,6 +318,8 @@ TEST(OnnxWriter, OnnxAcceptsOtherAttributes) {
     builder.add("layer_norm", "plain", {q}, {{"affine", 0}});
     builder.add("gelu", "gelu", {q});
     builder.add("relu2", "relu2", {q});
+    for (const char* gate : {"gelu", "relu2", "sigmoid"})
+      builder.add("swiglu", std::string("gated_by_") + gate, {q, q}, {{"activation", gate}});
     builder.add("reduce", "largest", {q}, {{"axes", std::vector<std::int64_t>{1, 3}}, {"mode", "max"}});
     builder.add("roll", "rolled", {q}, {{"axis", 1}, {"shift", 11}});
     builder.add("roll", "still", {q}, {{"axis", 1}, {"shift", 8}});

@@ -9,6 +9,22 @@ namespace {
 // These tests are like those of computing_test.cc, for kinds bound by bytes, and kinds that only move
 // elements.
 
+TEST(Swiglu, HasItsActivationsWork) {
+  Bench t;
+  const TensorId tokens = t.x({4, 7, 8});
+  const auto work = [&](const char* gate) {
+    return Description::of(t.op("swiglu", {tokens, tokens}, {{"activation", gate}}));
+  };
+  EXPECT_EQ(work("gelu"), R"(factors b:S4 s:A7~ h:P8
+input [b, s, h] saved
+input [b, s, h] saved
+output [b, s, h]
+flops F 9bsh; B 18bsh; W 0
+)");
+  EXPECT_EQ(work("silu"), Description::of(t.op("swiglu", {tokens, tokens})));
+  EXPECT_TRUE(t.op("swiglu", {tokens, tokens}, {{"activation", "silu"}}).attributes.empty());
+}
+
 TEST(Activations, OfASquareKeepTheInput) {
   Bench t;
   EXPECT_EQ(Description::of(t.op("relu2", {t.x({4, 7, 8})})), R"(factors b:S4 s:A7~ h:P8

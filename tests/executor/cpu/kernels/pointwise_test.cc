@@ -1,6 +1,7 @@
 #include <cmath>
 #include <functional>
 
+#include "tests/executor/cpu/defined_activation.h"
 #include "tests/executor/cpu/kernel_checks.h"
 
 namespace pipesim::cpu {
@@ -96,30 +97,34 @@ TEST(PointwiseKernels, CombineTwoOperands) {
   check_combination("minimum", [](double x, double y) { return std::min(x, y); });
 }
 
-TEST(PointwiseKernels, MultiplyByTheSiluOfTheOther) {
-  Bench bench;
-  const auto define = [](const Operator&, WholeTensors& t) {
-    for (std::size_t i = 0; i < t[0].elements.size(); ++i) {
-      const double x = t[0].elements[i];
-      t[2].elements[i] = x / (1 + std::exp(-x)) * t[1].elements[i];
-    }
-  };
-  check_kernel({bench.op("swiglu", {bench.x({4, 5, 6}), bench.x({4, 5, 6})}), define});
+TEST(PointwiseKernels, MultiplyByTheActivationOfTheOther) {
+  for (const char* gate : {"silu", "gelu", "relu2", "sigmoid"}) {
+    const auto define = [gate](const Operator&, WholeTensors& t) {
+      for (std::size_t i = 0; i < t[0].elements.size(); ++i)
+        t[2].elements[i] = defined_activation(gate, t[0].elements[i]) * t[1].elements[i];
+    };
+    Bench bench;
+    check_kernel(
+        {bench.op("swiglu", {bench.x({4, 5, 6}), bench.x({4, 5, 6})}, {{"activation", gate}}), define});
+  }
 }
 
 TEST(PointwiseKernels, WeighRowsOfGatedProducts) {
-  const auto define = [](const Operator&, WholeTensors& t) {
-    const auto columns = static_cast<std::size_t>(t[0].shape.back());
-    for (std::size_t i = 0; i < t[0].elements.size(); ++i) {
-      const double x = t[0].elements[i];
-      t[3].elements[i] = x / (1 + std::exp(-x)) * t[1].elements[i] * t[2].elements[i / columns];
+  for (const char* gate : {"silu", "gelu"}) {
+    const auto define = [gate](const Operator&, WholeTensors& t) {
+      const auto columns = static_cast<std::size_t>(t[0].shape.back());
+      for (std::size_t i = 0; i < t[0].elements.size(); ++i) {
+        t[3].elements[i] =
+            defined_activation(gate, t[0].elements[i]) * t[1].elements[i] * t[2].elements[i / columns];
+      }
+    };
+    for (const std::int64_t columns : {1, 3, 6}) {
+      Bench bench;
+      check_kernel(
+          {bench.op("swiglu", {bench.x({4, 5, columns}), bench.x({4, 5, columns}), bench.x({4, 5, 1})},
+                    {{"activation", gate}}),
+           define});
     }
-  };
-  for (const std::int64_t columns : {1, 3, 6}) {
-    Bench bench;
-    check_kernel(
-        {bench.op("swiglu", {bench.x({4, 5, columns}), bench.x({4, 5, columns}), bench.x({4, 5, 1})}),
-         define});
   }
 }
 
