@@ -50,15 +50,19 @@ struct RoutingSizes {
   }
 };
 
-/// A shard of z[g, e, c, h] · w[e, h, f] = y[g, e, c, f]. g counts all groups of all samples.
+/// A shard of z[g, e, c, h] · w[e, h, f] + b[e, f] = y[g, e, c, f], where there are biases. g counts all
+/// groups of all samples.
 struct ExpertLinearSizes {
   ExpertLinearSizes(const Operator& op, std::span<const Range> ranges) {
-    const Box z = box_of(op.uses[0], op, ranges), y = box_of(op.uses[2], op, ranges);
+    const Box z = box_of(op.uses[0], op, ranges), y = box_of(op.uses.back(), op, ranges);
     const std::size_t dim = z.dims() - 3;  // of the experts
     g = volume(z, 0, dim), e = z[dim].length(), c = z[dim + 1].length(), h = z[dim + 2].length();
     f = y[dim + 2].length();
   }
   std::int64_t g, e, c, h, f;
 };
+
+/// Biases are use 2. Where h is split, one shard has them.
+inline bool has_expert_biases(const Operator& op) { return op.attributes.contains("bias"); }
 
 }  // namespace pipesim

@@ -160,9 +160,18 @@ void build_expert_linear(OperatorDraft& draft) {
   x.saved = x.saved_for_weights = true;
   draft.weight("w", draft.axes({e, h, f}));
   draft.store_weight();
-  draft.output("", draft.axes(with_rows({e, c, f})));
+  const std::vector<FactorIndex> result = with_rows({e, c, f});
   draft.op.flops_forward = {{2, with_rows({e, c, h, f})}};
   draft.op.flops_backward_input = draft.op.flops_backward_weight = draft.op.flops_forward;
+  if (draft.added_flag("bias")) {
+    draft.weight("b", draft.axes({e, f})).lacks.emplace_back(h, Lack::Once);
+    draft.op.flops_forward.push_back({1, result});
+    draft.op.flops_backward_weight.push_back({1, result});
+    draft.op.separate.forward = draft.op.separate.backward_weight = 2;  // an addition, a sum of rows
+    draft.op.separate.bytes_forward = {{2 * draft.element_bytes(), result}};
+    draft.op.separate.bytes_backward_weight = {{draft.element_bytes(), result}};
+  }
+  draft.output("", draft.axes(result));
   draft.op.matrix = MatrixShape{{e}, with_rows({c}), {f}, {h}};
   cast_operands(draft, with_rows({e, c, h}), {e, h, f}, with_rows({e, c, f}));
   fuse_activation(draft, draft.word("activation"), with_rows({e, c, f}), {h});
@@ -188,11 +197,13 @@ std::vector<OperatorKind> expert_kinds() {
        {{{"x", {64, 128, 512}}, {"p", {64, 128, 8}}}, {{"top_k", 2}, {"capacity", 40}}},
        build_dispatch},
       {"expert_linear",
-       "y = z · w with a weight per expert",
+       "y = z · w with a weight per expert, + b if there are biases",
        "z[g, e, c, h] or z[g, m, e, c, h]",
        1,
        1,
-       with_casts({Schema::integer("out", "output features"), activation_attribute(), stored_attribute()}),
+       with_casts({Schema::integer("out", "output features"),
+                   Schema::flag("bias", false, "adds a bias of each expert, as in gpt-oss"),
+                   activation_attribute(), stored_attribute()}),
        {{{"z", {64, 8, 40, 512}}}, {{"out", 2048}}},
        build_expert_linear},
       {"moe_combine",

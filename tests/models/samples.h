@@ -103,6 +103,7 @@ void add_variants(Bench& t, Add add) {
       {{"causal", 1}, {"window", 2}, {"sinks", 1}, {"buckets", 4}, {"farthest", 5}});
   add("rotary", {k}, {{"width", 2}});
   const TensorId tokens = t.x({4, 7, 8});
+  add("expert_linear", {t.x({4, 3, 2, 8})}, {{"out", 6}, {"bias", 1}});
   add("relu2", {tokens});
   add("swiglu", {tokens, tokens}, {{"activation", "gelu"}});
   add("linear", {tokens}, {{"out", 6}, {"activation", "relu2"}});

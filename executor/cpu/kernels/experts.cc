@@ -161,20 +161,21 @@ class MoeCombine : public Kernel {
   }
 };
 
-/// values: z, w, y, see ExpertLinearSizes.
+/// values: z, w, b if any, y, see ExpertLinearSizes.
 class ExpertLinear : public Kernel {
  public:
   std::size_t saved_bytes(const Operator& op, std::span<const Range> ranges) const override {
-    return fused_saved_bytes(op, pipesim::box_of(op.uses[2], op, ranges).elements());
+    return fused_saved_bytes(op, pipesim::box_of(op.uses.back(), op, ranges).elements());
   }
 
   void forward(const ShardCall& call, std::size_t /*segment*/) const override {
     const ExpertLinearSizes s(call.op, call.ranges);
     for (std::int64_t i = 0; i < s.g * s.e; ++i) {
       multiply({s.c, s.f, s.h, false, false, false, call.step.sums}, call.values[0].floats + i * s.c * s.h,
-               call.values[1].floats + i % s.e * s.h * s.f, call.values[2].floats + i * s.c * s.f,
+               call.values[1].floats + i % s.e * s.h * s.f, call.values.back().floats + i * s.c * s.f,
                call.op.name);
     }
+    if (has_expert_biases(call.op) && call.values[bias_use].present()) add_biases(call, s);
     apply_fused(call, saved_floats(call));
   }
 
@@ -195,6 +196,7 @@ class ExpertLinear : public Kernel {
     const SumOrder order = call.step.sums;
     std::vector<float> scratch;
     const float* dy = gradient_before_fused(call, saved_floats(call), scratch);
+    if (has_expert_biases(call.op) && call.gradients[bias_use].present()) bias_gradients(call, s, dy);
     if (!call.gradients[1].present()) return;
     for (std::int64_t e = 0; e < s.e; ++e) {
       for_each_term(s.g, order, [&](std::int64_t g) {
@@ -203,6 +205,29 @@ class ExpertLinear : public Kernel {
         multiply({s.h, s.f, s.c, true, false, !first, order}, call.values[0].floats + i * s.c * s.h,
                  dy + i * s.c * s.f, call.gradients[1].floats + e * s.h * s.f, call.op.name);
       });
+    }
+  }
+
+ private:
+  static constexpr std::size_t bias_use = 2;
+
+  static void add_biases(const ShardCall& call, const ExpertLinearSizes& s) {
+    float* y = call.values.back().floats;
+    for (std::int64_t row = 0; row < s.g * s.e * s.c; ++row) {
+      const float* bias = call.values[bias_use].floats + row / s.c % s.e * s.f;
+      for (std::int64_t j = 0; j < s.f; ++j) *y++ += bias[j];
+    }
+  }
+
+  static void bias_gradients(const ShardCall& call, const ExpertLinearSizes& s, const float* dy) {
+    for (std::int64_t i = 0; i < s.e * s.f; ++i) {
+      const std::int64_t e = i / s.f, f = i % s.f;
+      double sum = 0;
+      for_each_term(s.g * s.c, call.step.sums, [&](std::int64_t row) {
+        const std::int64_t g = row / s.c, c = row % s.c;
+        sum += static_cast<double>(dy[((g * s.e + e) * s.c + c) * s.f + f]);
+      });
+      call.gradients[bias_use].floats[i] = static_cast<float>(sum);
     }
   }
 };

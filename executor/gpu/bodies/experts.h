@@ -167,8 +167,35 @@ struct ProbabilityGradients {
   }
 };
 
-using ExpertBodies =
-    BodyList<ChooseExperts, CountRoutes, FillSlots, SlotsFromTokens, CopyTokensToSlots, WeightsFromTokens,
-             TokensFromSlots, WeightGradientsToTokens, ProbabilityGradients>;
+/// y[g, e, c, f] += bias[e, f]; an index for each element.
+struct AddExpertBiases {
+  Floats y, biases;
+  ExpertLinearSizes sizes;
+  PIPESIM_DEVICE void operator()(std::int64_t i) const {
+    const std::int64_t row = i / sizes.f, expert = row / sizes.c % sizes.e;
+    y.set(i, y[i] + biases[expert * sizes.f + i - row * sizes.f]);
+  }
+};
+
+/// A team for each bias: Σ of the results' gradients over the expert's rows.
+struct GradientsOfExpertBiases {
+  Floats dy, gradients;
+  ExpertLinearSizes sizes;
+  template <class Team>
+  PIPESIM_DEVICE void operator()(Team& team, std::int64_t i) const {
+    const std::int64_t expert = i / sizes.f, column = i - expert * sizes.f;
+    double sum = 0;
+    for (std::int64_t row = team.rank(); row < sizes.g * sizes.c; row += team.size()) {
+      const std::int64_t group = row / sizes.c, place = row - group * sizes.c;
+      sum += static_cast<double>(dy[((group * sizes.e + expert) * sizes.c + place) * sizes.f + column]);
+    }
+    sum = team.sum(sum);
+    if (team.rank() == 0) gradients.set(i, static_cast<float>(sum));
+  }
+};
+
+using ExpertBodies = BodyList<AddExpertBiases, GradientsOfExpertBiases, ChooseExperts, CountRoutes, FillSlots,
+                              SlotsFromTokens, CopyTokensToSlots, WeightsFromTokens, TokensFromSlots,
+                              WeightGradientsToTokens, ProbabilityGradients>;
 
 }  // namespace pipesim::gpu

@@ -138,11 +138,11 @@ struct PairBatches {
   }
 };
 
-/// values: z, w, y, see ExpertLinearSizes.
+/// values: z, w, b if any, y, see ExpertLinearSizes.
 class ExpertLinear : public Kernel {
  public:
   std::size_t saved_bytes(const Operator& op, std::span<const Range> ranges) const override {
-    return fused_saved_bytes(op, box_of(op.uses[2], op, ranges).elements());
+    return fused_saved_bytes(op, box_of(op.uses.back(), op, ranges).elements());
   }
 
   void forward(const ShardCall& call, std::size_t /*segment*/) const override {
@@ -155,7 +155,11 @@ class ExpertLinear : public Kernel {
                              .batch = batches.length,
                              .a = batches.pairs(call.values[0].floats(), i, s.c, s.h),
                              .b = batches.weights(call.values[1].floats(), i, s.h, s.f),
-                             .d = batches.pairs(call.values[2].floats(), i, s.c, s.f)});
+                             .d = batches.pairs(call.values.back().floats(), i, s.c, s.f)});
+    }
+    if (has_expert_biases(call.op) && call.values[kBias].present()) {
+      const Piece& y = call.values.back();
+      run(call.stream, y.elements(), AddExpertBiases{y.floats(), call.values[kBias].floats(), s});
     }
     apply_fused(call);
   }
@@ -181,9 +185,15 @@ class ExpertLinear : public Kernel {
 
   void backward_weight(const ShardCall& call) const override {
     const Piece& dw = call.gradients[1];
-    if (!dw.present()) return;
+    const bool biased = has_expert_biases(call.op) && call.gradients[kBias].present();
+    if (!dw.present() && !biased) return;
     const ExpertLinearSizes s = sizes(call);
     const Floats dy = gradient_before_fused(call);
+    if (biased) {
+      const Piece& wanted = call.gradients[kBias];
+      run(call.stream, wanted.elements(), GradientsOfExpertBiases{dy, wanted.floats(), s});
+    }
+    if (!dw.present()) return;
     // The sum over groups is rounded once.
     const bool narrow = dw.floats().stored != Stored::Float32 && s.g > 1;
     const Floats sum =
@@ -203,6 +213,7 @@ class ExpertLinear : public Kernel {
   }
 
  private:
+  static constexpr std::size_t kBias = 2;
   /// Rows of all groups lie one behind the other where there is one expert.
   static ExpertLinearSizes sizes(const ShardCall& call) {
     ExpertLinearSizes s(call.op, call.ranges);

@@ -44,7 +44,11 @@ void put_matmul(OnnxOperator& o) {
   o.give(o.add("MatMul", {o.input(0), q}));
 }
 
-void put_expert_linear(OnnxOperator& o) { o.give_activated(o.add("MatMul", {o.input(0), o.weight(0)})); }
+void put_expert_linear(OnnxOperator& o) {
+  std::string y = o.add("MatMul", {o.input(0), o.weight(0)});
+  if (o.op.attributes.contains("bias")) y = o.add("Add", {y, o.unsqueeze(o.weight(1), {1})});
+  o.give_activated(y);
+}
 
 void put_einsum(OnnxOperator& o) {
   std::vector<std::string> operands;

@@ -318,6 +318,7 @@ TEST(OnnxWriter, OnnxAcceptsOtherAttributes) {
     builder.add("layer_norm", "plain", {q}, {{"affine", 0}});
     builder.add("gelu", "gelu", {q});
     builder.add("relu2", "relu2", {q});
+    builder.add("expert_linear", "biased_experts", {q}, {{"out", 5}, {"bias", 1}});
     for (const char* gate : {"gelu", "relu2", "sigmoid"})
       builder.add("swiglu", std::string("gated_by_") + gate, {q, q}, {{"activation", gate}});
     builder.add("reduce", "largest", {q}, {{"axes", std::vector<std::int64_t>{1, 3}}, {"mode", "max"}});

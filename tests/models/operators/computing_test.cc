@@ -378,6 +378,21 @@ matrix gmc x h x f for each e
 )");
 }
 
+TEST(ExpertLinear, HasABiasPerExpert) {
+  Bench t;
+  EXPECT_EQ(Description::of(t.op("expert_linear", {t.x({4, 3, 2, 8})}, {{"out", 6}, {"bias", 1}})),
+            R"(factors g:S4 e:P3 c:A2 h:R8 f:P6
+input [g, e, c, h] saved
+weight [e, h, f]
+weight [e, f] h:once
+output [g, e, c, f]
+flops F 2gechf + gecf; B 2gechf; W 2gechf + gecf
+matrix gc x h x f for each e
+)");
+  EXPECT_EQ(t.op("expert_linear", {t.x({4, 3, 2, 8})}, {{"out", 6}, {"bias", 0}}).attributes,
+            t.op("expert_linear", {t.x({4, 3, 2, 8})}, {{"out", 6}}).attributes);
+}
+
 TEST(MoeCombine, LeavesAPartialSumOverExperts) {
   Bench t;
   EXPECT_EQ(Description::of(t.op("moe_combine", {t.x({4, 2, 5, 8}), t.x({4, 7, 2})}, {{"top_k", 1}})),

@@ -138,16 +138,17 @@ TEST(ExpertKernels, CombineResultsThatWereWeightedBefore) {
 
 /// Rows of z and y follow one another: [g, e, c] or [g, m, e, c].
 void define_expert_linear(const Operator& op, WholeTensors& t) {
-  const std::vector<std::int64_t>& y = t[2].shape;
+  const std::vector<std::int64_t>& y = t.back().shape;
+  const bool biased = op.attributes.contains("bias");
   const std::int64_t width = y.back(), inner = t[1].shape[1];
   const std::int64_t capacity = y[y.size() - 2], experts = y[y.size() - 3];
-  for (std::size_t i = 0; i < t[2].elements.size(); ++i) {
+  for (std::size_t i = 0; i < t.back().elements.size(); ++i) {
     const auto row = static_cast<std::int64_t>(i) / width, f = static_cast<std::int64_t>(i) % width;
-    double sum = 0;
+    double sum = biased ? t[2].at(row / capacity % experts, f) : 0;
     for (std::int64_t h = 0; h < inner; ++h)
       sum +=
           t[0].elements[static_cast<std::size_t>(row * inner + h)] * t[1].at(row / capacity % experts, h, f);
-    t[2].elements[i] = sum;
+    t.back().elements[i] = sum;
   }
   apply_defined_activation(op, t);
 }
@@ -161,6 +162,18 @@ TEST(ExpertKernels, MultiplyByAWeightPerExpert) {
   }
   Bench bench;
   check_kernel({bench.op("expert_linear", {bench.x({2, 3, 4, 2, 4})}, {{"out", 6}}), define_expert_linear});
+}
+
+// Where h is split, one shard adds the biases.
+TEST(ExpertKernels, AddABiasPerExpert) {
+  for (const char* activation : {"none", "silu"}) {
+    for (const Sizes& shape : {Sizes{4, 4, 3, 4}, Sizes{2, 3, 4, 2, 4}, Sizes{4, 1, 3, 5}}) {
+      Bench bench(shape[0]);
+      check_kernel(
+          {bench.op("expert_linear", {bench.x(shape)}, {{"out", 6}, {"activation", activation}, {"bias", 1}}),
+           define_expert_linear});
+    }
+  }
 }
 
 }  // namespace
