@@ -82,27 +82,43 @@ void build_group_norm(OperatorDraft& draft) {
 
 /// Models keep the fingerprints that they had before the weights could be left out.
 bool scales_rows(OperatorDraft& draft) {
-  if (draft.op.kind != "layer_norm") return true;
   const bool affine = draft.flag("affine");
   if (affine) draft.op.attributes.erase("affine");
   return affine;
 }
 
+/// The factor of the groups into which the last dim falls, each a row of its own; −1 where there is one. The
+/// factor `h` of the last dim becomes that of one group.
+FactorIndex row_groups(OperatorDraft& draft, FactorIndex h) {
+  const std::int64_t groups = draft.added_integer("groups", 1), width = draft.at(h).size;
+  if (groups == 1) return -1;
+  if (width % groups != 0 || width == groups) {
+    draft.fail(
+        fmt::format("input 0 has shape {}, allowed: a last dimension of {} groups of more than an element",
+                    to_text(draft.shape(0)), groups));
+  }
+  draft.at(h).size = width / groups;
+  return draft.factor("p", FactorKind::Parameter, groups);
+}
+
 void build_row_norm(OperatorDraft& draft) {
   const bool rms = draft.op.kind == "rms_norm";
   draft.require_rank(0, 1, 8, "[b, s…, h]");
-  const auto dims = plain_factors(draft, draft.shape(0));
-  const auto rows = all_but_last(dims);
-  const FactorIndex h = dims.back();
-  TensorUse& x = draft.input(0, draft.axes(dims));
+  std::vector<FactorIndex> dims = plain_factors(draft, draft.shape(0)), rows = all_but_last(dims);
+  const FactorIndex h = dims.back(), p = rms ? row_groups(draft, h) : -1;
+  const IndexExpr columns = grouped_channels(draft, p, h, draft.shape(0).back());
+  std::vector<IndexExpr> elements = draft.axes(rows);
+  elements.push_back(columns);
+  if (p >= 0) dims.push_back(p), rows.push_back(p);
+  TensorUse& x = draft.input(0, elements);
   x.saved = true;
   if (rms && draft.added_flag("keep_float32") && draft.type() != DataType::Float32)
     x.saved_as = DataType::Float32;
   if (scales_rows(draft)) {
-    draft.weight("gamma", {draft.axis(h)});
-    if (!rms) draft.weight("beta", {draft.axis(h)});
+    draft.weight("gamma", {columns});
+    if (!rms) draft.weight("beta", {columns});
   }
-  draft.output("", draft.axes(dims));
+  draft.output("", elements);
   const double statistics = rms ? 1 : 2;
   draft.op.flops_forward = {{rms ? 5.0 : 7.0, dims}};
   draft.op.flops_backward_input = {{rms ? 8.0 : 11.0, dims}};
@@ -170,7 +186,12 @@ std::vector<OperatorKind> normalization_kinds() {
        "x[b, s…, h]",
        1,
        1,
-       {AttributeSchema::flag("keep_float32", false, "counts x in float32 as what backward needs of it"),
+       {AttributeSchema::integer(
+            "groups",
+            "into which the last dim falls, each normalised by itself; gamma runs over all, as in Mamba 2",
+            1),
+        AttributeSchema::flag("affine", true, "multiplies by gamma, which is learned"),
+        AttributeSchema::flag("keep_float32", false, "counts x in float32 as what backward needs of it"),
         AttributeSchema::flag("keep_normalised", false,
                               "counts the rows that gamma scales, too, which gamma's gradient needs where "
                               "each step is a kernel of its own")},

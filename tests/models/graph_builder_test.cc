@@ -186,6 +186,12 @@ TEST(GraphBuilder, RefusesWindowsAndGroupsThatDoNotFit) {
   EXPECT_EQ(
       refused_operator("linear", {{64, 6, 4}}, {{"out", 2}, {"router", 1}, {"router_groups", 4}}),
       "operator \"op\" (linear): attribute \"router_groups\" is 4, allowed: divisors of dim 1 of the input");
+  for (const std::int64_t groups : {4, 6})
+    EXPECT_EQ(
+        refused_operator("rms_norm", {{64, 3, 6}}, {{"groups", groups}}),
+        fmt::format("operator \"op\" (rms_norm): input 0 has shape [64, 3, 6], allowed: a last dimension of "
+                    "{} groups of more than an element",
+                    groups));
   for (const std::int64_t width : {3, 8})
     EXPECT_EQ(
         refused_operator("rotary", {{64, 3, 6}}, {{"width", width}}),

@@ -104,6 +104,8 @@ void add_variants(Bench& t, Add add) {
   add("rotary", {k}, {{"width", 2}});
   const TensorId tokens = t.x({4, 7, 8});
   add("expert_linear", {t.x({4, 3, 2, 8})}, {{"out", 6}, {"bias", 1}});
+  add("rms_norm", {tokens}, {{"groups", 2}});
+  add("rms_norm", {tokens}, {{"affine", 0}});
   add("relu2", {tokens});
   add("swiglu", {tokens, tokens}, {{"activation", "gelu"}});
   add("linear", {tokens}, {{"out", 6}, {"activation", "relu2"}});

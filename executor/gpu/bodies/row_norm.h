@@ -13,13 +13,18 @@ struct RowNormRows {
   std::int64_t columns = 0;  ///< of this shard
   double width = 1;          ///< columns of all shards
   bool rms = false;
-  double* sums = nullptr;  ///< [rows, numbers()]
-  float* saved = nullptr;  ///< [rows, numbers()]
+  double* sums = nullptr;   ///< [rows, numbers()]
+  float* saved = nullptr;   ///< [rows, numbers()]
+  std::int64_t groups = 1;  ///< rows beside one another, whose weights differ
 
   [[nodiscard]] PIPESIM_DEVICE std::int64_t numbers() const { return rms ? 1 : 2; }
   [[nodiscard]] PIPESIM_DEVICE float mean(std::int64_t row) const { return rms ? 0.0F : saved[2 * row]; }
   [[nodiscard]] PIPESIM_DEVICE float inverse(std::int64_t row) const {
     return saved[numbers() * (row + 1) - 1];
+  }
+  /// The place of a group of a row's columns in the weights.
+  [[nodiscard]] PIPESIM_DEVICE GroupPlace weights_at(const GroupPlace& at, std::int64_t row) const {
+    return groups == 1 ? at : at.in_row(row % groups * columns);
   }
   PIPESIM_DEVICE void store(std::int64_t row, double first, double second) const {
     if (!rms) sums[2 * row] = first;
@@ -78,7 +83,8 @@ struct NormaliseRow {
       rows.saved[rows.numbers() * (row + 1) - 1] = inverse;
     }
     for (std::int64_t g = team.rank(); g < groups_of(rows.columns); g += team.size()) {
-      const GroupPlace weights = group_at(g, rows.columns), at = weights.in_row(row * rows.columns);
+      const GroupPlace own = group_at(g, rows.columns), at = own.in_row(row * rows.columns),
+                       weights = rows.weights_at(own, row);
       FloatGroup group = read_group(x, at);
       const FloatGroup slopes = row_slopes(gamma, weights),
                        shifts = beta.present() ? read_group(beta, weights) : FloatGroup{};
@@ -102,8 +108,8 @@ struct NormalisedRowGradient {
     double sum = 0, products = 0;
     if (add_up) {
       for (std::int64_t i = team.rank(); i < groups_of(rows.columns); i += team.size()) {
-        const GroupPlace weights = group_at(i, rows.columns);
-        const FloatGroup values = read_group(x, weights.in_row(at)), before = scaled(weights, at);
+        const GroupPlace own = group_at(i, rows.columns);
+        const FloatGroup values = read_group(x, own.in_row(at)), before = scaled(own, row);
         for (int k = 0; k < FloatGroup::size; ++k) {
           const float g = before.values[k];
           sum += static_cast<double>(g);
@@ -121,20 +127,20 @@ struct NormalisedRowGradient {
     const auto average = static_cast<float>(rows.rms ? 0 : sum / rows.width);
     const auto along = static_cast<float>(static_cast<double>(inverse) * products / rows.width);
     for (std::int64_t i = team.rank(); i < groups_of(rows.columns); i += team.size()) {
-      const GroupPlace weights = group_at(i, rows.columns);
-      const FloatGroup values = read_group(x, weights.in_row(at));
-      FloatGroup group = scaled(weights, at);
+      const GroupPlace own = group_at(i, rows.columns);
+      const FloatGroup values = read_group(x, own.in_row(at));
+      FloatGroup group = scaled(own, row);
       for (int k = 0; k < FloatGroup::size; ++k)
         group.values[k] = inverse * (group.values[k] - average - (values.values[k] - mean) * along);
-      write_group(dx, weights.in_row(at), group);
+      write_group(dx, own.in_row(at), group);
     }
   }
 
  private:
   /// Returns g of one group of a row's columns.
-  [[nodiscard]] PIPESIM_DEVICE FloatGroup scaled(const GroupPlace& weights, std::int64_t row) const {
-    FloatGroup group = read_group(dy, weights.in_row(row));
-    const FloatGroup slopes = row_slopes(gamma, weights);
+  [[nodiscard]] PIPESIM_DEVICE FloatGroup scaled(const GroupPlace& own, std::int64_t row) const {
+    FloatGroup group = read_group(dy, own.in_row(row * rows.columns));
+    const FloatGroup slopes = row_slopes(gamma, rows.weights_at(own, row));
     for (int k = 0; k < FloatGroup::size; ++k) group.values[k] *= slopes.values[k];
     return group;
   }

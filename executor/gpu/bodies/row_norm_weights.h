@@ -10,7 +10,8 @@
 
 namespace pipesim::gpu {
 
-/// Σ dy·x̂ and Σ dy over a chunk of rows, by groups of columns, to `sums` [chunks, 2, columns].
+/// Σ dy·x̂ and Σ dy over a chunk of rows, by groups of columns, to `sums` [chunks, 2, columns]. Rows that lie
+/// beside one another count as one here, of all their columns.
 struct RowNormWeightChunks {
   RowNormRows rows;
   Floats x, dy;
@@ -19,13 +20,20 @@ struct RowNormWeightChunks {
 
   PIPESIM_DEVICE void operator()(std::int64_t i) const {
     constexpr int rows_at_once = 2;
-    const std::int64_t columns = rows.columns, groups = groups_of(columns), chunk = i / groups;
+    const std::int64_t columns = split.columns, groups = groups_of(columns), chunk = i / groups;
     const std::int64_t end = split.begin(chunk + 1);
     const GroupPlace at = group_at(i - chunk * groups, columns);
     double along[FloatGroup::size] = {}, sum[FloatGroup::size] = {};
+    std::int64_t beside[FloatGroup::size] = {};  // which of the rows beside one another a column is of
+    for (int k = 0; k < FloatGroup::size && rows.groups > 1; ++k)
+      beside[k] = k < at.count ? (at.first + k) / rows.columns : 0;
     const auto add = [&](std::int64_t row, const FloatGroup& value, const FloatGroup& d) {
-      const float mean = rows.mean(row), inverse = rows.inverse(row);
+      float mean = 0, inverse = 0;
       for (int k = 0; k < FloatGroup::size; ++k) {
+        if (k == 0 || rows.groups > 1) {
+          const std::int64_t own = row * rows.groups + beside[k];
+          mean = rows.mean(own), inverse = rows.inverse(own);
+        }
         along[k] += static_cast<double>(d.values[k] * (value.values[k] - mean) * inverse);
         sum[k] += static_cast<double>(d.values[k]);
       }

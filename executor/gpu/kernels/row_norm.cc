@@ -2,7 +2,6 @@
 
 #include "executor/gpu/bodies/row_norm_weights.h"
 #include "executor/gpu/steps/kernel_call.h"
-#include "executor/operators/rows.h"
 
 namespace pipesim::gpu {
 namespace {
@@ -14,11 +13,11 @@ class RowNorm : public Kernel {
   explicit RowNorm(bool rms) : rms_(rms) {}
 
   std::size_t saved_bytes(const Operator& op, std::span<const Range> ranges) const override {
-    return (rms_ ? 1 : 2) * sizeof(float) * static_cast<std::size_t>(Rows(op, ranges).rows);
+    return (rms_ ? 1 : 2) * sizeof(float) * static_cast<std::size_t>(NormRows(op, ranges).rows);
   }
 
   void forward(const ShardCall& call, std::size_t segment) const override {
-    const Rows r(call.op, call.ranges);
+    const NormRows r(call.op, call.ranges);
     if (r.whole() && segment > 0) return;
     const Floats beta = rms_ || !has_weights(call.op) ? Floats{} : call.values[2].floats();
     run(call.stream, r.rows,
@@ -27,7 +26,7 @@ class RowNorm : public Kernel {
   }
 
   void backward_input(const ShardCall& call, std::size_t segment) const override {
-    const Rows r(call.op, call.ranges);
+    const NormRows r(call.op, call.ranges);
     const Floats dx = call.gradients[0].floats();
     if (segment == 0) weight_gradients(call, r);
     const bool add_up = segment == 0, finish = dx.present() && r.whole() == add_up;
@@ -45,24 +44,29 @@ class RowNorm : public Kernel {
     return has_weights(call.op) ? call.values[1].floats() : Floats{};
   }
 
-  [[nodiscard]] RowNormRows rows_of(const ShardCall& call, const Rows& r) const {
-    return {r.columns, static_cast<double>(r.width), rms_, call.statistics[0].data(),
-            reinterpret_cast<float*>(call.saved.data())};
+  [[nodiscard]] RowNormRows rows_of(const ShardCall& call, const NormRows& r) const {
+    return {r.columns,
+            static_cast<double>(r.width),
+            rms_,
+            call.statistics[0].data(),
+            reinterpret_cast<float*>(call.saved.data()),
+            r.groups};
   }
 
-  void weight_gradients(const ShardCall& call, const Rows& r) const {
+  void weight_gradients(const ShardCall& call, const NormRows& r) const {
     if (!has_weights(call.op)) return;
     const Floats dgamma = call.gradients[1].floats();
     const Floats dbeta = rms_ ? Floats{} : call.gradients[2].floats();
     if (r.columns == 0 || (!dgamma.present() && !dbeta.present())) return;
-    const RowChunks split = RowChunks::of_groups(r.rows, r.columns);
-    const std::int64_t numbers = 2 * split.chunks * r.columns;
+    const std::int64_t weights = r.columns * r.groups;
+    const RowChunks split = RowChunks::of_groups(r.rows / r.groups, weights);
+    const std::int64_t numbers = 2 * split.chunks * weights;
     auto* sums =
         reinterpret_cast<double*>(call.stream.scratch(sizeof(double) * static_cast<std::size_t>(numbers)));
-    run(call.stream, split.chunks * groups_of(r.columns),
+    run(call.stream, split.chunks * groups_of(weights),
         RowNormWeightChunks{rows_of(call, r), call.values[0].floats(), call.gradients.back().floats(), split,
                             sums});
-    run(call.stream, r.columns, RowNormWeights{sums, split, dgamma, dbeta});
+    run(call.stream, weights, RowNormWeights{sums, split, dgamma, dbeta});
   }
 
   bool rms_;

@@ -22,10 +22,17 @@ void put_layer_norm(OnnxOperator& o) {
 }
 
 void put_rms_norm(OnnxOperator& o) {
-  const std::string squares = o.add("Pow", {o.input(0), o.number(2)});
+  const OnnxDims& shape = o.shape(0);
+  const bool grouped = o.op.attributes.contains("groups");
+  OnnxDims apart = shape;  // each group a row of its own
+  if (grouped) apart.back() = o.integer("groups"), apart.push_back(shape.back() / apart.back());
+  const std::string x = grouped ? o.reshape(o.input(0), apart) : o.input(0);
+  const std::string squares = o.add("Pow", {x, o.number(2)});
   const std::string mean = o.add("ReduceMean", {squares}, {{"axes", OnnxDims{-1}}, {"keepdims", 1}});
   const std::string root = o.add("Sqrt", {o.add("Add", {mean, o.number(kNormEpsilon)})});
-  o.give(o.add("Mul", {o.add("Div", {o.input(0), root}), o.weight(0)}));
+  std::string y = o.add("Div", {x, root});
+  if (grouped) y = o.reshape(y, shape);
+  o.give(o.flag("affine") ? o.add("Mul", {y, o.weight(0)}) : y);
 }
 
 /// ONNX normalises every channel: each group becomes one.

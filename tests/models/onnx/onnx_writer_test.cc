@@ -318,6 +318,8 @@ TEST(OnnxWriter, OnnxAcceptsOtherAttributes) {
     builder.add("layer_norm", "plain", {q}, {{"affine", 0}});
     builder.add("gelu", "gelu", {q});
     builder.add("relu2", "relu2", {q});
+    builder.add("rms_norm", "in_groups", {q}, {{"groups", 2}});
+    builder.add("rms_norm", "unscaled", {q}, {{"affine", 0}});
     builder.add("expert_linear", "biased_experts", {q}, {{"out", 5}, {"bias", 1}});
     for (const char* gate : {"gelu", "relu2", "sigmoid"})
       builder.add("swiglu", std::string("gated_by_") + gate, {q, q}, {{"activation", gate}});

@@ -217,6 +217,19 @@ saves 8bs bytes
 
 TEST(RmsNorm, SumsOneNumberARow) {
   Bench t;
+  EXPECT_EQ(Description::of(t.op("rms_norm", {t.x({4, 7, 8})}, {{"groups", 2}})),
+            R"(factors b:S4 s:A7~ h:P4 p:P2
+input [b, s, (p·h)] saved
+weight [(p·h)]
+output [b, s, (p·h)]
+inner F sum over h: bsp of 8 bytes after 0.400
+inner B sum over h: bsp of 8 bytes after 0.375
+flops F 5bshp; B 8bshp; W 0
+saves 4bsp bytes
+)");
+  EXPECT_EQ(t.op("rms_norm", {t.x({4, 7, 8})}, {{"groups", 1}, {"affine", 1}}).attributes,
+            t.op("rms_norm", {t.x({4, 7, 8})}).attributes);
+  EXPECT_EQ(t.op("rms_norm", {t.x({4, 7, 8})}, {{"affine", 0}}).uses.size(), 2U);
   EXPECT_EQ(Description::of(t.op("rms_norm", {t.x({4, 7, 8})})), R"(factors b:S4 s:A7~ h:P8
 input [b, s, h] saved
 weight [h]

@@ -91,6 +91,7 @@ constexpr std::array kFactorWords{
     FactorWords{"matmul", "k", "inner dimension"},
     FactorWords{"relative_attention", "t", "keys"},
     FactorWords{"relative_attention", "s", "queries"},
+    FactorWords{"rms_norm", "p", "groups"},
     FactorWords{"selective_scan", "d", "channels"},
     FactorWords{"selective_scan", "n", "states"},
     FactorWords{"", "c", "channels"},

@@ -88,7 +88,11 @@ TEST(BatchNormKernel, LocalStatisticsNormaliseEachShardAlone) {
 
 void define_row_norm(const Operator& op, WholeTensors& t) {
   const bool rms = op.kind == "rms_norm";
-  const auto width = static_cast<std::size_t>(t[0].shape.back());
+  const std::size_t groups =
+      op.attributes.contains("groups")
+          ? static_cast<std::size_t>(std::get<std::int64_t>(op.attributes.at("groups")))
+          : 1;
+  const auto all = static_cast<std::size_t>(t[0].shape.back()), width = all / groups;
   for (std::size_t first = 0; first < t[0].elements.size(); first += width) {
     const double* x = t[0].elements.data() + first;
     double mean = 0, variance = 0;
@@ -99,7 +103,7 @@ void define_row_norm(const Operator& op, WholeTensors& t) {
       const double normal = (x[j] - mean) / std::sqrt(variance + 1e-5);
       const bool weighted = t.size() > 2;
       t.back().elements[first + j] =
-          !weighted ? normal : normal * t[1].elements[j] + (rms ? 0 : t[2].elements[j]);
+          !weighted ? normal : normal * t[1].elements[first % all + j] + (rms ? 0 : t[2].elements[j]);
     }
   }
 }
@@ -110,10 +114,22 @@ TEST(RowNormKernels, NormaliseTheLastDim) {
       Bench bench(shape[0]);
       EXPECT_FALSE(tested_kernels(kind).empty());
       check_kernel({bench.op(kind, {bench.x(shape)}), define_row_norm});
-      if (kind == std::string("rms_norm")) continue;
       check_kernel({bench.op(kind, {bench.x(shape)}, {{"affine", 0}}), define_row_norm});
     }
   }
+}
+
+// Groups of one and two vectors of a GPU's loads, and of lengths that are no multiple of one.
+TEST(RowNormKernels, NormaliseGroupsOfTheLastDim) {
+  for (const auto& [groups, width] : {std::pair{2, 8}, {3, 9}, {4, 24}, {2, 10}, {6, 12}}) {
+    for (const std::int64_t affine : {1, 0}) {
+      Bench bench;
+      check_kernel({bench.op("rms_norm", {bench.x({4, 5, width})}, {{"groups", groups}, {"affine", affine}}),
+                    define_row_norm});
+    }
+  }
+  Bench bench(6);
+  check_kernel({bench.op("rms_norm", {bench.x({6, 12})}, {{"groups", 3}}), define_row_norm});
 }
 
 void define_softmax(const Operator&, WholeTensors& t) {
