@@ -314,4 +314,28 @@ bool is_triangle_of_ones(const OnnxConstant& constant) {
       constant, [](double v) { return v == 1; }, [](double v) { return v == 0; });
 }
 
+bool is_score_mask(const OnnxConstant& constant) {
+  constexpr double masked = -100;  // as windows that are shifted have it
+  bool any = false;
+  for (std::size_t i = 0; i < constant.size(); ++i) {
+    const double value = constant.real(i);
+    if (value != 0 && !(value <= masked)) return false;
+    any = any || value != 0;
+  }
+  return any && constant.size() > 1;
+}
+
+bool is_wave_table(const OnnxConstant& constant) {
+  if (constant.shape.size() < 2 || !constant.floating()) return false;
+  const auto width = static_cast<std::size_t>(constant.shape.back());
+  if (width < 2 || constant.size() < 2 * width) return false;
+  for (std::size_t i = 0; i < width; ++i) {
+    if (const double value = constant.real(i); value != 0 && value != 1) return false;
+  }
+  // The first frequency is 1. Numbers of 16 bits are this near.
+  constexpr double near = 4e-3;
+  const double first = constant.real(width);
+  return std::abs(first - std::sin(1.0)) < near || std::abs(first - std::cos(1.0)) < near;
+}
+
 }  // namespace pipesim

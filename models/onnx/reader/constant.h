@@ -60,5 +60,9 @@ OnnxConstant integer_constant(OnnxShape shape, std::vector<std::int64_t> values)
 bool is_causal_mask(const OnnxConstant& constant);
 /// The same for a mask that is 1 there and 0 elsewhere.
 bool is_triangle_of_ones(const OnnxConstant& constant);
+/// Whether it is what is added to scores: 0 or very negative, in any order.
+bool is_score_mask(const OnnxConstant& constant);
+/// Whether it is a table of sines and cosines of positions: its first row is that of position 0.
+bool is_wave_table(const OnnxConstant& constant);
 
 }  // namespace pipesim

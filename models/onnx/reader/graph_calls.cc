@@ -89,6 +89,7 @@ void OnnxReader::call(const NodeProto& node, const FunctionProto& function,
   const std::string label = node.name().empty() ? node.op_type() : node.name();
   ++depth_;
   std::swap(own, values_);
+  const FunctionProto* caller = readings_.enter(&function);
   const std::string prefix = std::exchange(prefix_, prefix_ + label + ".");
   Opsets opsets;
   for (const auto& import : function.opset_import()) opsets[import.domain()] = import.version();
@@ -116,6 +117,7 @@ void OnnxReader::call(const NodeProto& node, const FunctionProto& function,
   }
   std::swap(opsets, opsets_);
   std::swap(own, values_);
+  readings_.enter(caller);
   prefix_ = prefix;
   --depth_;
   for (int i = 0; i < std::min(node.output_size(), function.output_size()); ++i) {
@@ -137,7 +139,9 @@ void OnnxReader::read_opaque(const NodeProto& node, const std::vector<OnnxValue>
   for (const OnnxValue& input : inputs) {
     if (input.form == OnnxForm::Tensor) request.inputs.push_back(input.tensor);
     if (input.form == OnnxForm::Data && onnx_elements(input.shape).value_or(0) > 0)
-      request.inputs.push_back(writer_.data(input.name, input.shape, DataType::Int64));
+      request.inputs.push_back(is_floating_type(input.type)
+                                   ? writer_.data(input.name, input.shape)
+                                   : writer_.data(input.name, input.shape, DataType::Int64));
     if (input.form == OnnxForm::Weight) parameters += onnx_elements(input.shape).value_or(0);
   }
   constexpr std::int64_t most_parameters = kLargestSize;
@@ -217,12 +221,30 @@ std::vector<std::string> OnnxReader::notes(const std::vector<TensorId>& results)
       group.why = found->second.why;
     }
   }
-  if (groups.empty()) return {};
+  std::vector<std::string> lines;
+  if (std::string unread = note_of_unread(); !unread.empty()) lines.push_back(std::move(unread));
+  if (groups.empty()) return lines;
   std::string line = "opaque, known by their shapes only:";
   for (const auto& [what, group] : groups)
     line += fmt::format("{} {} ({}, first at {}{})", line.back() == ':' ? "" : ",", what, group.count,
                         group.first, group.why.empty() ? "" : ": " + group.why);
-  return {line};
+  lines.push_back(std::move(line));
+  return lines;
+}
+
+std::string OnnxReader::note_of_unread() const {
+  constexpr double told = 1 << 20;
+  int count = 0;
+  double elements = 0;
+  std::string first;
+  for (const onnx::TensorProto& tensor : model_.graph().initializer()) {
+    if (uses_.contains(tensor.name())) continue;
+    if (count++ == 0) first = tensor.name();
+    elements += static_cast<double>(onnx_elements({tensor.dims().begin(), tensor.dims().end()}).value_or(0));
+  }
+  if (elements < told) return {};
+  return fmt::format("left out: {} initializer{} of {:.0f} elements that no node reads, first \"{}\"", count,
+                     count == 1 ? "" : "s", elements, first);
 }
 
 }  // namespace pipesim

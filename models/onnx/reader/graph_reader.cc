@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "models/onnx/reader/attributes.h"
-#include "models/onnx/reader/folding.h"
+#include "models/onnx/reader/folding/folding.h"
 #include "models/onnx/reader/onnx_file.h"
 #include "models/onnx/reader/operator_names.h"
 #include "models/onnx/reader/rules.h"
@@ -28,7 +28,9 @@ constexpr std::size_t kMostKept = 3U << 23U;  // elements of all constants that 
 OnnxReader::OnnxReader(const onnx::ModelProto& model, std::string source, const std::vector<NamedSize>& bound)
     : model_(model),
       source_(std::move(source)),
-      sizes_(model.graph(), source_, bound),
+      needed_(needed_nodes(model.graph(), uses_)),
+      readings_(model, needed_),
+      sizes_(model.graph(), source_, bound, readings_),
       writer_(sizes_.model_name(), sizes_.batch(), sizes_.data_type()) {
   for (const auto& import : model.opset_import()) opsets_[import.domain()] = import.version();
   if (opsets_.contains("ai.onnx")) opsets_[""] = opsets_["ai.onnx"];
@@ -43,11 +45,10 @@ OnnxReader::OnnxReader(const onnx::ModelProto& model, std::string source, const 
 
 OnnxModel OnnxReader::read() {
   const GraphProto& graph = model_.graph();
-  const auto needed = needed_nodes(graph, uses_);
   unread_ = uses_;
   read_inputs();
   read_initializers(graph);
-  read_nodes(graph.node(), needed);
+  read_nodes(graph.node(), needed_);
   std::vector<TensorId> results;
   std::map<std::string, std::string> named;
   std::string without;
@@ -93,40 +94,39 @@ void OnnxReader::read_inputs() {
 }
 
 void OnnxReader::read_initializers(const GraphProto& graph) {
-  bool floats = false;
+  constexpr auto kind = ConstantReadings::Kind::Initializer;
   for (const auto& sparse : graph.sparse_initializer()) {
-    OnnxValue value;
-    value.form = OnnxForm::Weight;
-    value.name = sparse.values().name();
-    value.shape.assign(sparse.dims().begin(), sparse.dims().end());
-    value.type = sparse.values().data_type();
-    values_[value.name] = std::move(value);
+    const std::string& name = sparse.values().name();
+    values_[name] = constant_value(name, {sparse.dims().begin(), sparse.dims().end()},
+                                   sparse.values().data_type(), std::nullopt, kind);
   }
   for (const TensorProto& tensor : graph.initializer()) {
-    OnnxValue value;
-    value.name = tensor.name();
-    value.shape.assign(tensor.dims().begin(), tensor.dims().end());
-    value.type = tensor.data_type();
-    value.form = OnnxForm::Data;
     std::optional<OnnxConstant> constant;
     try {
       constant = constant_of(tensor);
     } catch (const InputError& error) {
       throw InputError(fmt::format("{}: {}", source_, error.what()));
     }
-    const auto elements = onnx_elements(value.shape);
-    const bool floating = is_floating_type(value.type);
-    floats = floats || (floating && elements.value_or(0) > 1);
-    if (floating &&
-        !(constant && (*elements <= 1 || (is_causal_mask(*constant) || is_triangle_of_ones(*constant))))) {
-      value.form = OnnxForm::Weight;
-    } else if (constant) {
-      value.form = OnnxForm::Constant;
-      value.constant = std::make_shared<OnnxConstant>(std::move(*constant));
-    }
-    values_[value.name] = std::move(value);
+    values_[tensor.name()] = constant_value(tensor.name(), {tensor.dims().begin(), tensor.dims().end()},
+                                            tensor.data_type(), std::move(constant), kind);
   }
-  constants_are_weights_ = constants_are_weights_ || (depth_ == 0 && !floats);
+}
+
+OnnxValue OnnxReader::constant_value(const std::string& name, OnnxShape shape, int type,
+                                     std::optional<OnnxConstant> constant,
+                                     ConstantReadings::Kind kind) const {
+  OnnxValue value;
+  value.name = prefix_ + name;
+  value.shape = std::move(shape);
+  value.type = type;
+  const bool learned =
+      is_floating_type(type) && readings_.learned(name, value.shape, constant ? &*constant : nullptr, kind);
+  value.form = learned ? OnnxForm::Weight : constant ? OnnxForm::Constant : OnnxForm::Data;
+  // Of weights, small ones may be settings as well.
+  constexpr std::size_t most_values = 4096;
+  if (constant && (!learned || constant->size() <= most_values))
+    value.constant = std::make_shared<OnnxConstant>(std::move(*constant));
+  return value;
 }
 
 void OnnxReader::read_nodes(const google::protobuf::RepeatedPtrField<NodeProto>& nodes,
@@ -157,7 +157,9 @@ void OnnxReader::read_node(const NodeProto& node) {
       throw InputError("loops cannot be read; allowed: a graph whose steps are written out");
     if (is_standard(node) && op == "Constant") return read_constant(node);
     const std::vector<OnnxValue> inputs = inputs_of(node);
-    if (read_shape(node, inputs) || read_folded(node, inputs) || read_data(node, inputs)) return;
+    if (read_shape(node, inputs) || read_folded(node, inputs) || read_data(node, inputs) ||
+        read_weight_shape(node, inputs))
+      return;
     std::string why_not;
     if (read_by_rule(node, inputs, why_not) || read_own_kind(node, inputs) || read_function(node, inputs))
       return;
@@ -171,37 +173,59 @@ void OnnxReader::read_node(const NodeProto& node) {
 
 void OnnxReader::read_constant(const NodeProto& node) {
   if (node.output_size() != 1) throw InputError("a constant needs one result");
-  OnnxConstant constant;
-  if (const auto* value = find_attribute(node, "value")) {
-    const TensorProto& tensor = value->t();
-    auto known = constant_of(tensor);
-    const bool many = !known || known->size() > 1;
-    if (is_floating_type(tensor.data_type()) && many &&
-        (!known || (constants_are_weights_ && !is_causal_mask(*known)))) {
-      OnnxValue weight;
-      weight.form = OnnxForm::Weight;
-      weight.name = prefix_ + node.output(0);
-      weight.shape.assign(tensor.dims().begin(), tensor.dims().end());
-      weight.type = tensor.data_type();
-      values_[node.output(0)] = std::move(weight);
-      return;
-    }
-    if (!known) throw InputError("a constant that is no tensor of numbers cannot be read");
-    constant = std::move(*known);
-  } else if (const auto* integer = find_attribute(node, "value_int")) {
-    constant = integer_constant({}, {integer->i()});
+  const std::string& name = node.output(0);
+  constexpr auto kind = ConstantReadings::Kind::Node;
+  if (const auto* integer = find_attribute(node, "value_int")) {
+    give_constant(name, integer_constant({}, {integer->i()}));
   } else if (const auto* integers = find_attribute(node, "value_ints")) {
-    constant = integer_constant({integers->ints_size()}, {integers->ints().begin(), integers->ints().end()});
+    give_constant(
+        name, integer_constant({integers->ints_size()}, {integers->ints().begin(), integers->ints().end()}));
   } else if (const auto* real = find_attribute(node, "value_float")) {
-    constant = {{}, TensorProto::FLOAT, std::vector<double>{static_cast<double>(real->f())}};
+    const OnnxConstant constant{{}, TensorProto::FLOAT, std::vector<double>{static_cast<double>(real->f())}};
+    values_[name] = constant_value(name, {}, TensorProto::FLOAT, constant, kind);
   } else if (const auto* reals = find_attribute(node, "value_floats")) {
-    constant = {{reals->floats_size()},
-                TensorProto::FLOAT,
-                std::vector<double>(reals->floats().begin(), reals->floats().end())};
+    const OnnxConstant constant{{reals->floats_size()},
+                                TensorProto::FLOAT,
+                                std::vector<double>(reals->floats().begin(), reals->floats().end())};
+    values_[name] = constant_value(name, constant.shape, TensorProto::FLOAT, constant, kind);
+  } else if (const auto* sparse = find_attribute(node, "sparse_value")) {
+    const auto& tensor = sparse->sparse_tensor();
+    values_[name] = constant_value(name, {tensor.dims().begin(), tensor.dims().end()},
+                                   tensor.values().data_type(), std::nullopt, kind);
+  } else if (const auto* value = find_attribute(node, "value")) {
+    const TensorProto& tensor = value->t();
+    auto constant = constant_of(tensor);
+    if (!constant && !is_floating_type(tensor.data_type()) && !is_integer_type(tensor.data_type()))
+      throw InputError("a constant that is no tensor of numbers cannot be read");
+    values_[name] = constant_value(name, {tensor.dims().begin(), tensor.dims().end()}, tensor.data_type(),
+                                   std::move(constant), kind);
   } else {
     throw InputError("a constant that is no tensor of numbers cannot be read");
   }
-  give_constant(node.output(0), std::move(constant));
+}
+
+/// A weight that nothing else reads, and that another node reads as one in another shape, is a weight of that
+/// shape.
+bool OnnxReader::read_weight_shape(const NodeProto& node, const std::vector<OnnxValue>& inputs) {
+  static const std::unordered_set<std::string> moves{"Reshape", "Squeeze", "Unsqueeze", "Flatten",
+                                                     "Transpose"};
+  if (!is_standard(node) || !moves.contains(node.op_type()) || inputs.empty()) return false;
+  if (inputs[0].form != OnnxForm::Weight || node.output_size() != 1) return false;
+  if (node.op_type() == "Transpose" && inputs[0].shape.size() == 2) return false;  // may be shared
+  const auto readers = [&](const std::string& name) {
+    const auto found = uses_.find(name);
+    return found == uses_.end() ? 0 : found->second;
+  };
+  if (readings_.of(node.output(0)) != ConstantReading::Weight || readers(node.input(0)) > 1 ||
+      readers(inputs[0].name) > 1)
+    return false;
+  OnnxValue weight = inputs[0];
+  weight.shape = *result_types(node, inputs).front().shape;
+  weight.transposed = false;
+  weight.constant = nullptr;
+  if (onnx_elements(weight.shape) != onnx_elements(inputs[0].shape)) return false;
+  give(node, 0, std::move(weight));
+  return true;
 }
 
 bool OnnxReader::read_shape(const NodeProto& node, const std::vector<OnnxValue>& inputs) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "models/onnx/onnx_model.h"
+#include "models/onnx/reader/constant_readings.h"
 #include "models/onnx/reader/graph_sizes.h"
 #include "models/onnx/reader/node.h"
 
@@ -33,6 +34,10 @@ class OnnxReader {
   void forget_inputs(const onnx::NodeProto& node);
   void read_condition(const onnx::NodeProto& node);
   void read_constant(const onnx::NodeProto& node);
+  /// A weight where nodes read it as one, else a constant, or data where its values are not known.
+  OnnxValue constant_value(const std::string& name, OnnxShape shape, int type,
+                           std::optional<OnnxConstant> constant, ConstantReadings::Kind kind) const;
+  bool read_weight_shape(const onnx::NodeProto& node, const std::vector<OnnxValue>& inputs);
   bool read_shape(const onnx::NodeProto& node, const std::vector<OnnxValue>& inputs);
   bool read_folded(const onnx::NodeProto& node, const std::vector<OnnxValue>& inputs);
   bool read_data(const onnx::NodeProto& node, const std::vector<OnnxValue>& inputs);
@@ -56,18 +61,20 @@ class OnnxReader {
   void give_constant(const std::string& name, OnnxConstant constant);
   [[noreturn]] void fail(const onnx::NodeProto& node, const std::string& what) const;
   [[nodiscard]] std::vector<std::string> notes(const std::vector<TensorId>& results) const;
+  [[nodiscard]] std::string note_of_unread() const;
 
   const onnx::ModelProto& model_;
   std::string source_;
+  OnnxUses uses_, unread_;
+  std::unordered_set<const onnx::NodeProto*> needed_;
+  ConstantReadings readings_;
   GraphSizes sizes_;
   ModelWriter writer_;
-  OnnxUses uses_, unread_;
   Values values_;
   Opsets opsets_;
   std::string prefix_;  ///< of names of values, within a function
   int depth_ = 0;       ///< of calls and branches
   std::size_t folded_elements_ = 0;
-  bool constants_are_weights_ = false;
   std::unordered_map<std::string, const onnx::FunctionProto*> functions_;
   std::unordered_map<std::string, OnnxType> told_;  ///< types that the file says
   struct Opaque {

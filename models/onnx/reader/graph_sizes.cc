@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <unordered_set>
 
+#include "models/onnx/reader/attributes.h"
 #include "models/operator_kind.h"
 #include "sim/base/errors.h"
 #include "sim/base/suggest.h"
@@ -49,7 +50,8 @@ std::string reader_of(const GraphProto& graph, const std::string& name) {
   return "";
 }
 
-DataType type_of_weights(const GraphProto& graph, const std::vector<GraphSizes::Input>& inputs) {
+DataType type_of_weights(const GraphProto& graph, const std::vector<GraphSizes::Input>& inputs,
+                         const ConstantReadings& readings) {
   std::array<double, 4> elements{};  // float32, float16, bfloat16, float64
   const auto place = [](int type) {
     switch (type) {
@@ -70,8 +72,15 @@ DataType type_of_weights(const GraphProto& graph, const std::vector<GraphSizes::
     const auto size = onnx_elements(shape);
     if (at >= 0 && size) elements[static_cast<std::size_t>(at)] += static_cast<double>(*size);
   };
-  for (const TensorProto& tensor : graph.initializer())
-    count(tensor.data_type(), {tensor.dims().begin(), tensor.dims().end()});
+  const auto count_constant = [&](const std::string& name, const TensorProto& tensor) {
+    if (readings.of(name) > ConstantReading::Values)
+      count(tensor.data_type(), {tensor.dims().begin(), tensor.dims().end()});
+  };
+  for (const TensorProto& tensor : graph.initializer()) count_constant(tensor.name(), tensor);
+  for (const onnx::NodeProto& node : graph.node()) {
+    const auto* value = node.op_type() == "Constant" ? find_attribute(node, "value") : nullptr;
+    if (value != nullptr && node.output_size() == 1) count_constant(node.output(0), value->t());
+  }
   if (std::ranges::all_of(elements, [](double n) { return n == 0; })) {
     for (const GraphSizes::Input& input : inputs) count(input.type.element, *input.type.shape);
   }
@@ -97,7 +106,7 @@ OnnxSizes sizes_of(const GraphProto& graph) {
 }
 
 GraphSizes::GraphSizes(const GraphProto& graph, const std::string& source,
-                       const std::vector<NamedSize>& bound)
+                       const std::vector<NamedSize>& bound, const ConstantReadings& readings)
     : name_(std::filesystem::path(source).stem().string()) {
   const OnnxSizes own = sizes_of(graph);
   std::vector<std::string> others;  // of results, which a file may name, too
@@ -151,7 +160,7 @@ GraphSizes::GraphSizes(const GraphProto& graph, const std::string& source,
     }
     inputs_.push_back({input->name(), std::move(type)});
   }
-  type_ = type_of_weights(graph, inputs_);
+  type_ = type_of_weights(graph, inputs_, readings);
 }
 
 std::optional<OnnxType> GraphSizes::resolved(const onnx::TypeProto& type) const {

@@ -16,7 +16,8 @@ namespace pipesim {
 class GraphSizes {
  public:
   /// InputError where `bound` lacks a size, or has one that the file does not name.
-  GraphSizes(const onnx::GraphProto& graph, const std::string& source, const std::vector<NamedSize>& bound);
+  GraphSizes(const onnx::GraphProto& graph, const std::string& source, const std::vector<NamedSize>& bound,
+             const ConstantReadings& readings);
 
   /// The inputs that are no initializers.
   struct Input {

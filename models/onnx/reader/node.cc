@@ -67,6 +67,12 @@ std::optional<double> OnnxNode::number(std::size_t i) const {
   return value.constant->real(0);
 }
 
+std::optional<double> OnnxNode::setting(std::size_t i) const {
+  const OnnxValue& value = in(i);
+  if (!value.constant || value.constant->size() != 1) return std::nullopt;
+  return value.constant->real(0);
+}
+
 std::optional<std::vector<std::int64_t>> OnnxNode::values(std::size_t i) const {
   const OnnxValue& value = in(i);
   if (value.form != OnnxForm::Constant) return std::nullopt;

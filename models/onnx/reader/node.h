@@ -66,6 +66,8 @@ class OnnxNode {
 
   /// The only element of a constant.
   [[nodiscard]] std::optional<double> number(std::size_t i) const;
+  /// The same, also of a weight that is read as a setting.
+  [[nodiscard]] std::optional<double> setting(std::size_t i) const;
   /// All elements of a constant of integers.
   [[nodiscard]] std::optional<std::vector<std::int64_t>> values(std::size_t i) const;
   /// Reads a list from an input or, in older files, from an attribute; nothing where neither has it.

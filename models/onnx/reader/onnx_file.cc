@@ -22,6 +22,7 @@ using google::protobuf::io::CodedOutputStream;
 using google::protobuf::io::StringOutputStream;
 
 constexpr std::int64_t kMostOtherBytes = 64LL << 20;   // of values that are no weights, of one tensor
+constexpr std::int64_t kMostTableBytes = 64LL << 20;   // of all that may be tables of positions
 constexpr std::int64_t kMostGraphBytes = 512LL << 20;  // of all that is kept
 constexpr int kDeepest = 32;                           // of graphs within graphs
 
@@ -77,6 +78,17 @@ bool begins_as_mask(const std::string& bytes, int type) {
   const auto first = value_at(0, bytes, type), second = value_at(1, bytes, type);
   if (!first || !second) return false;
   return (*first == 0 && *second <= masked) || (*first == 1 && *second == 0);
+}
+
+/// The sines and cosines of position 0, and masks that begin with keys that are all seen or all hidden.
+/// Weights that are still 0 or 1 begin so, too.
+bool begins_as_table(const std::string& bytes, int type) {
+  constexpr float masked = -100;
+  for (const std::size_t place : {0, 1}) {
+    const auto value = value_at(place, bytes, type);
+    if (!value || (*value != 0 && *value != 1 && *value > masked)) return false;
+  }
+  return true;
 }
 
 bool is_floating(int type) {
@@ -183,6 +195,10 @@ class WeightFilter {
                          : field == 10 ? static_cast<int>(onnx::TensorProto::DOUBLE)
                                        : type;
       kept = begins_as_mask(value, stored);
+      if (!kept && tables_ + length <= kMostTableBytes && begins_as_table(value, stored)) {
+        kept = true;
+        tables_ += length;
+      }
     }
     if (!kept) {
       if (!in_.Skip(rest)) fail("values that end too early");
@@ -196,7 +212,7 @@ class WeightFilter {
 
   CodedInputStream& in_;
   std::string source_;
-  std::int64_t kept_ = 0;
+  std::int64_t kept_ = 0, tables_ = 0;
 };
 
 }  // namespace

@@ -39,20 +39,20 @@ TensorProto raw_tensor(const std::string& name, int type, const std::vector<std:
 
 TEST(OnnxFile, LeavesOutTheValuesOfWeights) {
   OnnxGraph g;
-  constexpr std::size_t many = 64UL * 64;
+  constexpr std::size_t many = 128UL * 128;
   std::vector<float> numbers(many, 0.5F), mask(many, 0.0F), ones(many, 1.0F);
   for (std::size_t i = 0; i < many; ++i) {
-    if (i % 64 > i / 64) {
+    if (i % 128 > i / 128) {
       mask[i] = -std::numeric_limits<float>::infinity();
       ones[i] = 0;
     }
   }
-  *g.graph().add_initializer() = raw_tensor("weight", TensorProto::FLOAT, {64, 64}, numbers);
-  *g.graph().add_initializer() = raw_tensor("mask", TensorProto::FLOAT, {64, 64}, mask);
-  *g.graph().add_initializer() = raw_tensor("ones", TensorProto::FLOAT, {64, 64}, ones);
+  *g.graph().add_initializer() = raw_tensor("weight", TensorProto::FLOAT, {128, 128}, numbers);
+  *g.graph().add_initializer() = raw_tensor("mask", TensorProto::FLOAT, {128, 128}, mask);
+  *g.graph().add_initializer() = raw_tensor("ones", TensorProto::FLOAT, {128, 128}, ones);
   *g.graph().add_initializer() = raw_tensor("small", TensorProto::FLOAT, {4}, std::vector<float>{1, 2, 3, 4});
   *g.graph().add_initializer() =
-      raw_tensor("places", TensorProto::INT64, {64, 64}, std::vector<std::int64_t>(many, 7));
+      raw_tensor("places", TensorProto::INT64, {128, 128}, std::vector<std::int64_t>(many, 7));
   TensorProto& listed = *g.graph().add_initializer();
   listed.set_name("listed");
   listed.set_data_type(TensorProto::FLOAT);
@@ -61,7 +61,7 @@ TEST(OnnxFile, LeavesOutTheValuesOfWeights) {
   auto* value = g.node("Constant", {}, {"c"}).add_attribute();
   value->set_name("value");
   value->set_type(onnx::AttributeProto::TENSOR);
-  *value->mutable_t() = raw_tensor("inner", TensorProto::FLOAT, {64, 64}, numbers);
+  *value->mutable_t() = raw_tensor("inner", TensorProto::FLOAT, {128, 128}, numbers);
 
   const onnx::ModelProto read = stripped(g.model);
   const auto sizes = [&](int i) {

@@ -10,7 +10,7 @@
 #include "models/graph_builder.h"
 #include "models/onnx/onnx_writer.h"
 #include "models/onnx/reader/constant.h"
-#include "models/onnx/reader/folding.h"
+#include "models/onnx/reader/folding/folding.h"
 
 namespace pipesim {
 namespace {

@@ -84,7 +84,7 @@ bool write_clip(OnnxNode& node) {
   double low = node.real("min", -most), high = node.real("max", most);
   for (const std::size_t bound : {1, 2}) {
     if (!node.has(bound)) continue;
-    const auto number = node.number(bound);
+    const auto number = node.setting(bound);
     if (!number) return false;
     (bound == 1 ? low : high) = *number;
   }
@@ -110,9 +110,9 @@ bool write_cast(OnnxNode& node) {
 }
 
 bool write_dropout(OnnxNode& node) {
-  double rate = node.has(1) ? node.number(1).value_or(0.5) : node.real("ratio", 0.5);
+  double rate = node.has(1) ? node.setting(1).value_or(0.5) : node.real("ratio", 0.5);
   // Files that were exported for inference keep the node, and it does nothing when they are trained no more.
-  const bool trained = !node.has(2) || node.number(2).value_or(1) != 0;
+  const bool trained = !node.has(2) || node.setting(2).value_or(1) != 0;
   if (node.wanted(1)) return false;
   if (!trained || rate <= 0 || rate >= 1) return write_same(node);
   return give_unary(node, "dropout", {{"rate", rate}});

@@ -56,23 +56,33 @@ void add_padding(Attributes& attributes, const SlidingWindow& w) {
   if (w.after != w.before) attributes["pad_end"] = w.after;
 }
 
+/// A bias that is no weight of its own, such as one that is computed, is added behind.
+void give_convolution(OnnxNode& node, const char* kind, const SlidingWindow& w, Attributes attributes) {
+  const std::int64_t out = std::get<std::int64_t>(attributes.at("out"));
+  const bool own_bias = node.is_weight(2) && node.in(2).shape == OnnxShape{out};
+  attributes["bias"] = own_bias ? 1 : 0;
+  std::vector<std::string> weights{node.in(1).name};
+  if (own_bias) weights.push_back(node.in(2).name);
+  node.name_by_weight(1);
+  const OnnxValue result = node.write(of_rank(kind, w.kernel.size()), {node.in(0)}, attributes, "", weights);
+  if (!node.has(2) || own_bias) return node.give(result);
+  OnnxShape channels(w.kernel.size() + 1, 1);
+  channels[0] = out;
+  node.give(node.binary("add", result, node.reshaped(node.in(2), channels, "channels"), "bias"));
+}
+
 bool write_conv(OnnxNode& node) {
   const OnnxShape weight = node.in(1).shape;
   if (!node.is_weight(1) || weight.size() < 3 || node.in(1).transposed) return false;
   const auto w = window_of(node, Integers(weight.begin() + 2, weight.end()));
-  const bool bias = node.has(2);
-  if (!w || (bias && !node.is_weight(2))) return false;
+  if (!w) return false;
   Attributes attributes{{"out", weight[0]},
                         {"kernel", w->kernel},
                         {"stride", w->stride},
                         {"dilation", w->dilation},
-                        {"groups", node.integer("group", 1)},
-                        {"bias", bias ? 1 : 0}};
+                        {"groups", node.integer("group", 1)}};
   add_padding(attributes, *w);
-  std::vector<std::string> weights{node.in(1).name};
-  if (bias) weights.push_back(node.in(2).name);
-  node.name_by_weight(1);
-  node.give(node.write(of_rank("conv", w->kernel.size()), {node.in(0)}, attributes, "", weights));
+  give_convolution(node, "conv", *w, attributes);
   return true;
 }
 
@@ -82,8 +92,7 @@ bool write_conv_transpose(OnnxNode& node) {
     return false;
   if (node.text("auto_pad", "NOTSET").starts_with("SAME")) return false;
   const auto w = window_of(node, Integers(weight.begin() + 2, weight.end()));
-  const bool bias = node.has(2);
-  if (!w || (bias && !node.is_weight(2))) return false;
+  if (!w) return false;
   Integers more = node.integers("output_padding");
   if (more.empty()) more.assign(w->kernel.size(), 0);
   if (more.size() != w->kernel.size()) return false;
@@ -94,12 +103,9 @@ bool write_conv_transpose(OnnxNode& node) {
   }
   const std::int64_t groups = node.integer("group", 1);
   const Attributes attributes{{"out", weight[1] * groups}, {"kernel", w->kernel}, {"stride", w->stride},
-                              {"dilation", w->dilation},   {"groups", groups},    {"bias", bias ? 1 : 0},
-                              {"pad", w->before},          {"output_pad", more}};
-  std::vector<std::string> weights{node.in(1).name};
-  if (bias) weights.push_back(node.in(2).name);
-  node.name_by_weight(1);
-  node.give(node.write(of_rank("conv_transpose", w->kernel.size()), {node.in(0)}, attributes, "", weights));
+                              {"dilation", w->dilation},   {"groups", groups},    {"pad", w->before},
+                              {"output_pad", more}};
+  give_convolution(node, "conv_transpose", *w, attributes);
   return true;
 }
 
@@ -140,7 +146,7 @@ bool write_resize(OnnxNode& node) {
     out.assign(sizes->begin() + 2, sizes->end());
   } else if (node.has(factors)) {
     const OnnxValue& given = node.in(factors);
-    if (given.form != OnnxForm::Constant) return false;
+    if (!given.constant) return false;
     for (std::size_t i = 0; i < given.constant->size(); ++i) scales.push_back(given.constant->real(i));
   } else if (const auto* list = node.given("scales") ? &node.proto() : nullptr) {
     for (const auto& attribute : list->attribute()) {

@@ -54,6 +54,7 @@ bool write_transpose(OnnxNode& node) {
     OnnxValue weight = node.in(0);
     weight.transposed = !weight.transposed;
     std::swap(weight.shape[0], weight.shape[1]);
+    weight.constant = nullptr;  // it has them in the other order
     node.give(weight);
     return true;
   }
@@ -189,7 +190,7 @@ bool write_pad(OnnxNode& node) {
   const std::string mode = node.text("mode", "constant");
   const std::size_t rank = node.rank();
   if (!pads || node.has(3)) return false;
-  if (mode == "constant" && (node.has(2) ? node.number(2) : node.real("value", 0)) != 0) return false;
+  if (mode == "constant" && (node.has(2) ? node.setting(2) : node.real("value", 0)) != 0) return false;
   if (pads->size() != 2 * rank) return false;
   if (std::ranges::any_of(*pads, [](std::int64_t p) { return p < -kLargestSize || p > kLargestSize; }))
     return false;

@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "models/onnx/reader/attributes.h"
-#include "models/onnx/reader/folding_rules.h"
+#include "models/onnx/reader/folding/folding_rules.h"
 
 namespace pipesim {
 namespace {

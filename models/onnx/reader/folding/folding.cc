@@ -1,4 +1,4 @@
-#include "models/onnx/reader/folding.h"
+#include "models/onnx/reader/folding/folding.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "models/onnx/reader/attributes.h"
-#include "models/onnx/reader/folding_rules.h"
+#include "models/onnx/reader/folding/folding_rules.h"
 
 namespace pipesim {
 namespace {
