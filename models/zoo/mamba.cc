@@ -73,7 +73,7 @@ OperatorGraph mamba(const ZooValues& values) {
 ZooModel mamba_model(const std::string& size, std::int64_t layers, std::int64_t hidden) {
   ZooOptions options = {batch_option(64, "4 for each of 16 devices"),
                         dtype_option("bfloat16"),
-                        ZooOption::integer("sequence", 2048, 1, 1 << 17, "tokens of a sample"),
+                        ZooOption::integer("sequence", 2048, 1, 1 << 24, "tokens of a sample"),
                         ZooOption::integer("layers", layers, 1, 1000, "layers"),
                         ZooOption::integer("hidden", hidden, 1, 1 << 17, "width of the residual stream"),
                         ZooOption::integer("expand", 2, 1, 16, "width within a layer, in terms of hidden"),

@@ -24,18 +24,39 @@ std::optional<Number> parse(std::string_view text) {
 
 std::string joined(const std::vector<std::string>& words) { return list_names(words, words.size()); }
 
+std::vector<std::string_view> pieces(std::string_view text, char separator) {
+  std::vector<std::string_view> found;
+  while (true) {
+    const std::size_t at = text.find(separator);
+    found.push_back(text.substr(0, at));
+    if (at == std::string_view::npos) return found;
+    text.remove_prefix(at + 1);
+  }
+}
+
+std::optional<std::string> spelled_integer(const ZooOption& option, std::string_view value) {
+  const auto number = parse<std::int64_t>(value);
+  if (!number || static_cast<double>(*number) < option.lowest ||
+      static_cast<double>(*number) > option.highest) {
+    return std::nullopt;
+  }
+  return fmt::format("{}", *number);
+}
+
 std::optional<std::string> spelled(const ZooOption& option, std::string_view value) {
   if (option.kind == ZooOption::Kind::Word) {
     if (std::count(option.words.begin(), option.words.end(), value) == 0) return std::nullopt;
     return std::string(value);
   }
-  if (option.kind == ZooOption::Kind::Integer) {
-    const auto number = parse<std::int64_t>(value);
-    if (!number || static_cast<double>(*number) < option.lowest ||
-        static_cast<double>(*number) > option.highest) {
-      return std::nullopt;
+  if (option.kind == ZooOption::Kind::Integer) return spelled_integer(option, value);
+  if (option.kind == ZooOption::Kind::Integers) {
+    std::string all;
+    for (const std::string_view piece : pieces(value, '+')) {
+      const auto number = spelled_integer(option, piece);
+      if (!number) return std::nullopt;
+      all += (all.empty() ? "" : "+") + *number;
     }
-    return fmt::format("{}", *number);
+    return all;
   }
   const auto number = parse<double>(value);
   // Written so that NaN, which compares false with everything, is refused.
@@ -51,16 +72,6 @@ const ZooOption& option_named(const ZooOptions& options, std::string_view key) {
   }
   throw InputError(
       fmt::format("unknown option \"{}\"{}; allowed: {}", key, did_you_mean(key, keys), joined(keys)));
-}
-
-std::vector<std::string_view> pieces(std::string_view text, char separator) {
-  std::vector<std::string_view> found;
-  while (true) {
-    const std::size_t at = text.find(separator);
-    found.push_back(text.substr(0, at));
-    if (at == std::string_view::npos) return found;
-    text.remove_prefix(at + 1);
-  }
 }
 
 std::map<std::string, std::string> parse_assignments(const ZooOptions& options, std::string_view text) {
@@ -91,6 +102,13 @@ ZooOption ZooOption::integer(std::string key, std::int64_t value, std::int64_t l
           std::move(help)};
 }
 
+ZooOption ZooOption::integers(std::string key, std::int64_t value, std::int64_t lowest, std::int64_t highest,
+                              std::string help) {
+  ZooOption option = integer(std::move(key), value, lowest, highest, std::move(help));
+  option.kind = Kind::Integers;
+  return option;
+}
+
 ZooOption ZooOption::real(std::string key, double value, double lowest, double highest, std::string help) {
   return {std::move(key), Kind::Real, fmt::format("{}", value), lowest, highest, {}, std::move(help)};
 }
@@ -104,6 +122,9 @@ std::string ZooOption::allowed() const {
   switch (kind) {
     case Kind::Integer:
       return fmt::format("an integer from {} to {}", static_cast<std::int64_t>(lowest),
+                         static_cast<std::int64_t>(highest));
+    case Kind::Integers:
+      return fmt::format("integers from {} to {}, joined by +", static_cast<std::int64_t>(lowest),
                          static_cast<std::int64_t>(highest));
     case Kind::Real:
       return fmt::format("a number from {} to {}", lowest, highest);
@@ -151,6 +172,16 @@ ZooValues::ZooValues(std::string model, const ZooOptions& options, std::string_v
 std::int64_t ZooValues::integer(const std::string& key) const {
   if (auto number = parse<std::int64_t>(word(key))) return *number;
   throw InternalError(fmt::format("zoo option {} is not an integer", key));
+}
+
+std::vector<std::int64_t> ZooValues::integers(const std::string& key) const {
+  std::vector<std::int64_t> numbers;
+  for (const std::string_view piece : pieces(word(key), '+')) {
+    const auto number = parse<std::int64_t>(piece);
+    if (!number) throw InternalError(fmt::format("zoo option {} is not a list of integers", key));
+    numbers.push_back(*number);
+  }
+  return numbers;
 }
 
 double ZooValues::real(const std::string& key) const {

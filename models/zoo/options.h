@@ -12,16 +12,19 @@ namespace pipesim {
 
 /// A size or choice that a zoo model offers as key=value.
 struct ZooOption {
-  enum class Kind : std::uint8_t { Integer, Real, Word };
+  enum class Kind : std::uint8_t { Integer, Integers, Real, Word };
   std::string key;
   Kind kind = Kind::Integer;
   std::string default_value;
-  double lowest = 0, highest = 0;  ///< Integer, Real: both allowed
+  double lowest = 0, highest = 0;  ///< Integer, Integers, Real: both allowed
   std::vector<std::string> words;  ///< Word: the allowed ones
   std::string help;                ///< one line: meaning and unit
 
   static ZooOption integer(std::string key, std::int64_t value, std::int64_t lowest, std::int64_t highest,
                            std::string help);
+  /// One number, or several as "1000+50+7".
+  static ZooOption integers(std::string key, std::int64_t value, std::int64_t lowest, std::int64_t highest,
+                            std::string help);
   static ZooOption real(std::string key, double value, double lowest, double highest, std::string help);
   static ZooOption word(std::string key, std::vector<std::string> words, const std::string& value,
                         std::string help);
@@ -51,6 +54,7 @@ class ZooValues {
 
   [[nodiscard]] bool has(const std::string& key) const { return values_.contains(key); }
   [[nodiscard]] std::int64_t integer(const std::string& key) const;
+  [[nodiscard]] std::vector<std::int64_t> integers(const std::string& key) const;
   [[nodiscard]] double real(const std::string& key) const;
   [[nodiscard]] const std::string& word(const std::string& key) const;  ///< the text of any option
   [[nodiscard]] DataType data_type() const;                             ///< option dtype

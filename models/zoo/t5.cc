@@ -70,7 +70,7 @@ OperatorGraph t5(const ZooValues& values) {
 ZooModel t5_model(const std::string& size, const TransformerSizes& sizes) {
   ZooOptions options =
       transformer_options(batch_option(64, "4 for each of 16 devices"), "float32", 512, sizes);
-  options.push_back(ZooOption::integer("target", 512, 1, 1 << 17, "tokens of a target"));
+  options.push_back(ZooOption::integer("target", 512, 1, 1 << 24, "tokens of a target"));
   options.push_back(ffn_option(sizes.ffn));
   options.push_back(vocabulary_option(32128));
   options.push_back(dropout_option(0.1));

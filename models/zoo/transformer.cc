@@ -218,7 +218,7 @@ ZooOptions transformer_options(const ZooOption& batch, const std::string& dtype,
   ZooOptions options = {
       batch,
       dtype_option(dtype),
-      ZooOption::integer("sequence", sequence, 1, 1 << 17, "tokens of a sample"),
+      ZooOption::integer("sequence", sequence, 1, 1 << 24, "tokens of a sample"),
       ZooOption::integer("layers", sizes.layers, 1, 1000, "transformer layers"),
       ZooOption::integer("hidden", sizes.hidden, 1, 1 << 17, "width of the residual stream"),
       ZooOption::integer("heads", sizes.heads, 1, 1 << 12,
@@ -312,13 +312,13 @@ ZooOption zigzag_option() {
 }
 
 ZooOption document_length_option() {
-  return ZooOption::integer("document_length", 0, 0, 1 << 17,
+  return ZooOption::integer("document_length", 0, 0, 1 << 24,
                             "tokens of each document packed into a sample (the last may be shorter), within "
                             "which attention stays; 0 is one document");
 }
 
 ZooOption loss_chunks_option() {
-  return ZooOption::integer("loss_chunks", 0, 0, 1 << 12,
+  return ZooOption::integer("loss_chunks", 0, 0, 1 << 16,
                             "parts of the tokens whose logits are made one after the other and again in "
                             "backward; 0: all logits are kept");
 }
@@ -328,7 +328,7 @@ std::int64_t position_rows(const ZooValues& values) {
 }
 
 ZooOption positions_option(std::int64_t value) {
-  return ZooOption::integer("positions", value, 1, 1 << 17,
+  return ZooOption::integer("positions", value, 1, 1 << 24,
                             "rows of the position table, at least the sequence");
 }
 

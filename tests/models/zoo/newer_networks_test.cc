@@ -57,6 +57,36 @@ TEST(Dlrm, HasTheTablesOfMlperf) {
   EXPECT_EQ(count_kind(make_zoo_model("dlrm"), "embedding_bag"), 26);
 }
 
+std::vector<std::int64_t> rows_of(const std::string& model) {
+  std::vector<std::int64_t> rows;
+  for (const Operator& op : make_zoo_model(model).operators()) {
+    if (op.kind == "embedding_bag") rows.push_back(std::get<std::int64_t>(op.attributes.at("rows")));
+  }
+  return rows;
+}
+
+TEST(Dlrm, HasAnyTables) {
+  EXPECT_EQ(rows_of("dlrm:tables=24,rows=1000000"), std::vector<std::int64_t>(24, 1000000));
+  EXPECT_EQ(rows_of("dlrm:rows=1000+50+7"), (std::vector<std::int64_t>{1000, 50, 7}));
+  EXPECT_EQ(rows_of("dlrm:tables=2,rows=100+20"), (std::vector<std::int64_t>{100, 20}));
+  const std::vector<std::int64_t> most = rows_of("dlrm:rows=1000");
+  EXPECT_EQ(most.size(), 26U);
+  EXPECT_EQ(std::ranges::max(most), 1000);
+  EXPECT_EQ(std::ranges::min(most), 3) << "MLPerf's smallest table";
+  EXPECT_EQ(make_zoo_model("dlrm:rows=0100+020").name(), "dlrm:rows=100+20");
+  // One row of all pairs of 25 vectors, beside the vector of the numbers.
+  const OperatorGraph graph = make_zoo_model("dlrm:tables=24,rows=1000000");
+  const auto top = std::ranges::find(graph.operators(), "top1", &Operator::name);
+  ASSERT_NE(top, graph.operators().end());
+  EXPECT_EQ(graph.tensor(top->uses[1].tensor).shape, (std::vector<std::int64_t>{25 * 24 / 2 + 128, 1024}));
+  EXPECT_EQ(refusal([] { make_zoo_model("dlrm:tables=3,rows=100+20"); }),
+            "model \"dlrm:tables=3,rows=100+20\": tables=3, and rows has 2 numbers, allowed: one, or one for "
+            "each table");
+  EXPECT_EQ(
+      refusal([] { make_zoo_model("dlrm:rows=100+"); }),
+      "model \"dlrm:rows=100+\": rows must be integers from 2 to 1073741824, joined by +, got \"100+\"");
+}
+
 TEST(Mamba, LayersRepeat) {
   for (const auto& [label, count] : repeats(make_zoo_model("mamba-130m"))) EXPECT_EQ(count, 24) << label;
 }

@@ -117,6 +117,25 @@ TEST(Gpt, RefusesSizesBeyondCounting) {
       testing::StartsWith("model \"gpt3-175b:batch=1048576,sequence=131072\": tensor \"word_embedding\" "));
 }
 
+// Products take 2 FLOPs for each weight and token, causal scores and what they weigh 2·s² for each number of
+// a row of heads; one table is no product.
+TEST(Transformers, HaveSequencesOfMillions) {
+  for (const std::int64_t sequence : {std::int64_t{1} << 20, std::int64_t{1} << 24}) {
+    const OperatorGraph graph =
+        make_zoo_model("llama3-8b:batch=2,loss_chunks=65536,sequence=" + std::to_string(sequence));
+    const auto tokens = static_cast<double>(sequence);
+    const double weights = static_cast<double>(graph.parameter_count() - std::int64_t{128256} * 4096);
+    const double expected = 2 * (2 * weights * tokens + 32 * 2 * tokens * tokens * 4096);
+    EXPECT_NEAR(graph.forward_flops().value / expected, 1, 0.01) << sequence;
+  }
+  EXPECT_EQ(make_zoo_model("gpt2:batch=1,sequence=16777216").parameter_count() -
+                make_zoo_model("gpt2:batch=1,sequence=1024").parameter_count(),
+            std::int64_t{16777216 - 1024} * 768)
+      << "rows of the position table";
+  EXPECT_THAT(refusal([] { make_zoo_model("gpt2:sequence=16777217"); }),
+              testing::HasSubstr("sequence must be an integer from 1 to 16777216"));
+}
+
 TEST(Transformers, MayWriteTheirScores) {
   for (const char* model : {"gpt:layers=2", "bert-base:layers=2", "t5-base:layers=2", "llama:layers=2"}) {
     const OperatorGraph fused = make_zoo_model(model);

@@ -19,12 +19,25 @@ std::int64_t divided(std::int64_t samples, const char* what, const Recipe& recip
       fmt::format("recipe \"{}\": dp{} does not divide {} {}", recipe.str(), recipe.data, what, samples));
 }
 
+// With all samples of its default batch a model may have more elements than are allowed, with those that are
+// asked for it need not. The recipe is completed by its other sizes.
+OperatorGraph graph_for(const std::string& model, const BatchRequest& asked, bool& all_samples) {
+  try {
+    return open_model(model);
+  } catch (const InputError&) {
+    if (!asked.batch || model_file(model)) throw;
+    all_samples = false;
+    return open_model(with_batch(model, 1));
+  }
+}
+
 }  // namespace
 
 ModelRun run_of_recipe(const std::string& model, std::int64_t devices, const BatchRequest& asked,
                        Recipe& recipe) {
   const bool open = recipe.microbatch == 0;
-  const OperatorGraph graph = open_model(model);
+  bool all_samples = true;
+  const OperatorGraph graph = graph_for(model, asked, all_samples);
   const RecipeModel recipe_model(graph);
   recipe = completed(recipe, devices, &recipe_model);
   const std::int64_t own = graph.batch();
@@ -62,7 +75,8 @@ ModelRun run_of_recipe(const std::string& model, std::int64_t devices, const Bat
   // A recipe of which ulysses does not divide cp is refused when it is expanded.
   const std::string balanced =
       with_zigzag(model, graph, std::max<std::int64_t>(1, recipe.context / recipe.ulysses));
-  return {samples == own ? balanced : with_batch(balanced, samples), static_cast<std::int32_t>(microbatches)};
+  const bool as_it_is = all_samples && samples == own;
+  return {as_it_is ? balanced : with_batch(balanced, samples), static_cast<std::int32_t>(microbatches)};
 }
 
 void apply_recipe(const Recipe& recipe, const RecipeModel& model, const Topology& topology, Plan& plan) {
