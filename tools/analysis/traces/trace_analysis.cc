@@ -31,4 +31,14 @@ TraceAnalysis analyze(std::span<const MeasuredTrace> traces) {
   return analysis;
 }
 
+std::vector<KindOfDevices> kinds_of(const TraceAnalysis& analysis) {
+  std::vector<KindOfDevices> kinds;
+  for (const DeviceAnalysis& of : analysis.devices) {
+    auto known = std::ranges::find(kinds, of.device.name, &KindOfDevices::name);
+    if (known == kinds.end()) known = kinds.insert(kinds.end(), {of.device.name, 0, &of});
+    ++known->devices;
+  }
+  return kinds;
+}
+
 }  // namespace pipesim

@@ -31,4 +31,13 @@ struct TraceAnalysis {
 /// `traces`: one, or one of each of several ranks.
 TraceAnalysis analyze(std::span<const MeasuredTrace> traces);
 
+/// Devices of one kind among those of an analysis.
+struct KindOfDevices {
+  std::string name;  ///< "": not recorded
+  std::size_t devices = 0;
+  const DeviceAnalysis* first = nullptr;
+};
+/// The kinds by their first device.
+std::vector<KindOfDevices> kinds_of(const TraceAnalysis& analysis);
+
 }  // namespace pipesim

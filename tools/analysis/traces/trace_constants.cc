@@ -250,6 +250,16 @@ class ConstantsOfTrace {
 TracedConstants constants_of(const TraceAnalysis& analysis, std::span<const MeasuredTrace> traces,
                              const Topology& topology, const Runtime& runtime,
                              const std::optional<PredictedShares>& predicted) {
+  if (const auto kinds = kinds_of(analysis); kinds.size() > 1) {
+    std::string text;
+    for (const KindOfDevices& kind : kinds)
+      text +=
+          fmt::format("{}\"{}\" ({})", text.empty() ? "" : ", ", kind.name, traces[kind.first->trace].file);
+    throw InputError(
+        fmt::format("the traces are of {} kinds of devices: {}, allowed with --topology: one, as constants "
+                    "are those of a kind",
+                    kinds.size(), text));
+  }
   TracedConstants result = ConstantsOfTrace(analysis, topology, runtime).find(predicted);
   result.constants.source.file = traces.front().file;
   for (const DeviceAnalysis& of : analysis.devices)

@@ -45,8 +45,8 @@ struct TracedConstants {
 /// A factor's logarithm is the mean over shapes (or groups), weighted by their time, with a normal prior
 /// around 0 (prior_deviation()); its variance is that of the mean over shapes. Of one shape alone, the
 /// prior's deviation stands for the spread. The discrepancy is the spread over all shapes; without shapes,
-/// the prior's deviation of products. InputError when the topology has several kinds of devices, or the trace
-/// tells no constant.
+/// the prior's deviation of products. InputError when the topology or the traces have several kinds of
+/// devices, or the trace tells no constant.
 TracedConstants constants_of(const TraceAnalysis& analysis, std::span<const MeasuredTrace> traces,
                              const Topology& topology, const Runtime& runtime,
                              const std::optional<PredictedShares>& predicted);

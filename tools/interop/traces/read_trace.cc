@@ -32,6 +32,11 @@ MeasuredTrace read_kineto_file(const std::string& path, Bytes most_text) {
 }  // namespace
 
 MeasuredTrace read_trace(const std::string& path, Bytes most_text) {
+  for (const char* report : {".nsys-rep", ".qdrep"}) {
+    if (path.ends_with(report))
+      throw InputError(fmt::format(
+          "{}: is a report of Nsight Systems, allowed: what nsys export --type sqlite writes of it", path));
+  }
   MeasuredTrace trace = is_sqlite(path) ? read_nsys(path) : read_kineto_file(path, most_text);
   bool has_kernel = false;
   for (const DeviceActivity& activity : trace.activities)

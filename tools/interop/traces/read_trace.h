@@ -20,9 +20,10 @@ MeasuredTrace read_trace(const std::string& path, Bytes most_text = max_trace_te
 /// JSON of Kineto. Times are microseconds in the file; `baseTimeNanoseconds` is added. `file`: for messages.
 MeasuredTrace read_kineto(std::istream& text, const std::string& file);
 
-/// The tables CUPTI_ACTIVITY_KIND_KERNEL and StringIds, and where they are there: …_RUNTIME, …_MEMCPY,
-/// …_MEMSET, NVTX_EVENTS, TARGET_INFO_GPU (NVIDIA, Nsight Systems User Guide, "SQLite Schema Reference").
-/// NVTX ranges stand for operators, without shapes.
+/// The tables StringIds and CUPTI_ACTIVITY_KIND_KERNEL or …_GRAPH_TRACE, and where they are there: …_RUNTIME,
+/// …_DRIVER, …_MEMCPY, …_MEMSET, NVTX_EVENTS, TARGET_INFO_GPU, TARGET_INFO_CUDA_DEVICE (NVIDIA, Nsight
+/// Systems User Guide, "SQLite Schema Reference"). NVTX ranges stand for operators, without shapes. A graph
+/// that was not recorded node by node is one kernel.
 MeasuredTrace read_nsys(const std::string& path);
 
 }  // namespace pipesim

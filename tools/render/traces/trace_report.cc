@@ -159,6 +159,17 @@ std::string slowdowns_text(const DeviceAnalysis& of) {
          table.str(2);
 }
 
+std::string named(const KindOfDevices& kind) { return kind.name.empty() ? "of no recorded kind" : kind.name; }
+
+// " (NVIDIA A100)", or " (7 x NVIDIA A100, 1 x Tesla V100)".
+std::string kinds_text(const std::vector<KindOfDevices>& kinds) {
+  if (kinds.size() == 1) return kinds.front().name.empty() ? "" : " (" + kinds.front().name + ")";
+  std::string text;
+  for (const KindOfDevices& kind : kinds)
+    text += fmt::format("{}{} x {}", text.empty() ? "" : ", ", kind.devices, named(kind));
+  return " (" + text + ")";
+}
+
 Json json_of(const StepTimes& t, const std::string& name) {
   return {{"step", name},
           {"time_s", t.length.value},
@@ -210,15 +221,22 @@ Json json_of(const OverlapSlowdown& s) {
 
 std::string to_text(const TraceAnalysis& analysis, std::span<const MeasuredTrace> traces) {
   const DeviceAnalysis& first = analysis.devices.front();
+  const std::vector<KindOfDevices> kinds = kinds_of(analysis);
   std::string text = fmt::format(
       "{}{}: {} on {}{}, {}\n\n", traces.front().file,
       traces.size() > 1 ? fmt::format(" and {} more", traces.size() - 1) : "",
       first.steps.size() == 1 ? "1 step" : fmt::format("{} steps", first.steps.size()),
       analysis.devices.size() == 1 ? "1 device" : fmt::format("{} devices", analysis.devices.size()),
-      first.device.name.empty() ? "" : " (" + first.device.name + ")", words_of(first.device.source));
-  text += steps_table(analysis, traces) + "\n" + operators_table(first) + "\n" + launches_line(first);
+      kinds_text(kinds), words_of(first.device.source));
+  text += steps_table(analysis, traces);
+  // What operators take is that of a kind of device.
+  for (const KindOfDevices& kind : kinds) {
+    if (kinds.size() > 1) text += fmt::format("\n{}\n", named(kind));
+    text += "\n" + operators_table(*kind.first) + "\n" + launches_line(*kind.first);
+    if (kinds.size() > 1 && !kind.first->slowdowns.empty()) text += "\n" + slowdowns_text(*kind.first);
+  }
   if (!analysis.groups.empty()) text += "\n" + groups_table(analysis.groups);
-  if (!first.slowdowns.empty()) text += "\n" + slowdowns_text(first);
+  if (kinds.size() == 1 && !first.slowdowns.empty()) text += "\n" + slowdowns_text(first);
   return text;
 }
 

@@ -4,13 +4,17 @@
 #include "costmodel/database.h"
 #include "tests/refusal.h"
 #include "tests/temporary_folder.h"
+#include "tools/analysis/inputs/model_and_topology.h"
 #include "tools/analysis/traces/trace_analysis.h"
+#include "tools/analysis/traces/trace_constants.h"
 #include "tools/interop/traces/read_trace.h"
+#include "tools/render/traces/trace_report.h"
 
 namespace pipesim {
 namespace {
 
 using testing::ElementsAre;
+using testing::HasSubstr;
 
 // Made here, with tables and columns as NVIDIA's "SQLite Schema Reference" (Nsight Systems User Guide) has
 // them: no file that nsys itself wrote is at hand.
@@ -82,6 +86,70 @@ TEST_F(NsysTrace, RefusesDatabasesWithoutItsTables) {
       path() +
           ": table CUPTI_ACTIVITY_KIND_KERNEL is missing, allowed: what nsys export --type sqlite writes of "
           "a run with kernels");
+}
+
+// Each process sees one device, as with CUDA_VISIBLE_DEVICES, and calls it 0.
+TEST_F(NsysTrace, TellsDevicesApartThatProcessesCallAlike) {
+  make_all();
+  make(fmt::format(
+      "CREATE TABLE TARGET_INFO_CUDA_DEVICE (gpuId INTEGER, cudaId INTEGER, pid INTEGER, uuid TEXT);"
+      "INSERT INTO TARGET_INFO_CUDA_DEVICE VALUES (1, 0, 100, 'a'), (0, 0, 200, 'b');"
+      "UPDATE TARGET_INFO_GPU SET name = 'Tesla V100' WHERE id = 1;"
+      "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (2000, 5000, 0, 1, 7, 11, {0}, 1, 1, 8), (2500, "
+      "4500, 0, 1, 7, 11, {1}, 2, 2, 8);",
+      kFirst, kSecond));
+  const MeasuredTrace trace = read_trace(path());
+  EXPECT_EQ(trace.activities[0].device, 1);
+  EXPECT_EQ(trace.activities[1].device, 0);
+  const TraceAnalysis analysis = analyze({&trace, 1});
+  const auto kinds = kinds_of(analysis);
+  ASSERT_EQ(kinds.size(), 2U);
+  EXPECT_EQ(kinds[0].name, "NVIDIA A100");
+  EXPECT_EQ(kinds[1].name, "Tesla V100");
+  EXPECT_THAT(to_text(analysis, {&trace, 1}),
+              HasSubstr("1 step on 2 devices (1 x NVIDIA A100, 1 x Tesla V100), "));
+  const Topology topology = open_topology("dgx-a100:1");
+  EXPECT_EQ(refusal([&] {
+              (void)constants_of(analysis, {&trace, 1}, topology, Runtime(), {});
+            }),
+            fmt::format("the traces are of 2 kinds of devices: \"NVIDIA A100\" ({0}), \"Tesla V100\" ({0}), "
+                        "allowed with --topology: one, as constants are those of a kind",
+                        path()));
+}
+
+// A graph that was recorded as a whole, and tables without columns that other versions have.
+TEST_F(NsysTrace, ReadsGraphsAndTablesOfOtherVersions) {
+  make(
+      "CREATE TABLE StringIds (id INTEGER, value TEXT);"
+      "CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start INTEGER, end INTEGER, deviceId INTEGER, graphId "
+      "INTEGER, streamId INTEGER, correlationId INTEGER);"
+      "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, deviceId INTEGER, greenContextId "
+      "INTEGER, streamId INTEGER, shortName INTEGER);"
+      "CREATE TABLE NVTX_EVENTS (start INTEGER, end INTEGER, text TEXT);"
+      "INSERT INTO StringIds VALUES (1, 'gemm');"
+      "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (10, 20, 0, NULL, 7, 1);"
+      "INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES (20, 50, 0, 3, 7, 9);"
+      "INSERT INTO NVTX_EVENTS VALUES (5, 60, 'ProfilerStep#1');");
+  const MeasuredTrace trace = read_trace(path());
+  ASSERT_EQ(trace.activities.size(), 2U);
+  EXPECT_EQ(trace.name(trace.activities[0].name), "gemm");
+  EXPECT_EQ(trace.name(trace.activities[1].name), "CUDA graph");
+  EXPECT_EQ(trace.activities[1].duration, 30);
+  EXPECT_EQ(trace.ranges.size(), 1U);
+}
+
+TEST_F(NsysTrace, RefusesTablesWithoutTheirColumnsAndReportsThemselves) {
+  make(
+      "CREATE TABLE StringIds (id INTEGER, value TEXT);"
+      "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (begin INTEGER, end INTEGER, deviceId INTEGER);");
+  EXPECT_EQ(
+      refusal([&] { (void)read_trace(path()); }),
+      path() +
+          ": table CUPTI_ACTIVITY_KIND_KERNEL has no column \"start\", allowed: what nsys export --type "
+          "sqlite writes");
+  EXPECT_EQ(
+      refusal([&] { (void)read_trace("run.nsys-rep"); }),
+      "run.nsys-rep: is a report of Nsight Systems, allowed: what nsys export --type sqlite writes of it");
 }
 
 TEST_F(NsysTrace, RefusesTimesThatGoBack) {
