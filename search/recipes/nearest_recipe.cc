@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "search/recipes/recipe_model.h"
+#include "sim/base/deadline.h"
 
 namespace pipesim {
 namespace {
@@ -117,8 +118,11 @@ std::optional<Recipe> nearest_legal(const Recipe& recipe, const RecipeModel& mod
     for (const std::int64_t context : divisors) {
       for (const std::int64_t pipeline : divisors) {
         if (devices % (tensor * context * pipeline) != 0) continue;
+        // Each chunk has a layer, except where embedding and head take the places of two.
+        const std::int64_t fitting = std::max<std::int64_t>(2, (model.num_layers() + 2) / pipeline);
         const std::int64_t most = recipe.in_v() ? std::max<std::int64_t>(2, recipe.chunks) : recipe.chunks;
-        for (std::int64_t chunks = 1; chunks <= most; ++chunks) {
+        for (std::int64_t chunks = 1; chunks <= std::min(most, fitting); ++chunks) {
+          stop_if_late();
           Recipe r = recipe;
           r.tensor = tensor, r.context = context, r.pipeline = pipeline, r.chunks = chunks;
           r.data = devices / (tensor * context * pipeline);

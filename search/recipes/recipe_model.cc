@@ -59,6 +59,10 @@ std::optional<std::size_t> empty_stage(std::span<const std::int64_t> layers) {
 LayerDivision divide_layers(const Recipe& recipe, std::int64_t layers) {
   const std::int64_t groups = recipe.pipeline, stages = groups * recipe.chunks;
   const auto fail = [&](const std::string& why) { return LayerDivision{{}, why}; };
+  constexpr std::int64_t most_stages = 1 << 22;
+  if (stages > most_stages)
+    return fail(fmt::format("pp{} x vpp{} makes {} stages, allowed: up to {}", groups, recipe.chunks, stages,
+                            most_stages));
   LayerDivision division{std::vector<std::int64_t>(static_cast<std::size_t>(stages), 0), ""};
   if (groups == 1) {
     if (recipe.in_v()) return fail(fmt::format("schedule={} needs pp2 or more", recipe.schedule));

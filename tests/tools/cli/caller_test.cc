@@ -1,6 +1,6 @@
 // A program that runs commands in place of a shell: what it gets, and how it ends them.
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <atomic>
 #include <csignal>
@@ -9,6 +9,7 @@
 
 #include "sim/base/errors.h"
 #include "sim/base/files.h"
+#include "tests/temporary_folder.h"
 #include "tests/tools/command_line.h"
 
 namespace pipesim {
@@ -30,6 +31,7 @@ class NotedCaller final : public Caller {
   std::vector<std::string> documents, plans;
   std::vector<Progress> progress;
   bool stop_at_progress = false;
+  void stop() { stop_ = true; }
 
  private:
   std::mutex mutex_;
@@ -146,6 +148,20 @@ TEST(Caller, GetsHintsForAPlanThatDoesNotFit) {
   ASSERT_FALSE(document.at("hints").empty());
   for (const auto& hint : document.at("hints"))
     EXPECT_THAT(outcome.err, testing::HasSubstr(hint.get<std::string>()));
+}
+
+// A run of a table may take minutes, so that the caller is asked within it, too.
+TEST(Caller, StopsRunsOfATable) {
+  const TemporaryFolder folder;
+  const std::string table = folder.path("large.csv");
+  write_file(table,
+             "name,model,devices,recipe,batch,time\n"
+             "all,llama3-8b,dgx-h100:2048,\"dp16384,mbs1,zero3\",16384,1 s\n");
+  NotedCaller caller;
+  caller.stop();
+  const Outcome stopped = called(caller, {"accuracy", "--data", table});
+  EXPECT_EQ(stopped.status, 130);
+  EXPECT_EQ(stopped.err, "pipesim: interrupted, large.csv: 0 of at most 1 runs predicted\n");
 }
 
 }  // namespace

@@ -129,13 +129,15 @@ PredictedRun timed(const ExpressedCollective& c, const Calibration* calibration)
 template <class Expressed>
 PredictedRun predicted_or_refused(const Expressed& what, const Calibration* calibration,
                                   PredictedRun (*predict)(const Expressed&, const Calibration*)) {
+  PredictedRun refused;
   try {
     return predict(what, calibration);
   } catch (const InputError& error) {
-    PredictedRun refused;
     refused.error = error.what();
-    return refused;
+  } catch (const UsageError& error) {  // of samples and microbatches that do not go together
+    refused.error = error.what();
   }
+  return refused;
 }
 
 PredictedRun with_interval(const ExpressedRun& run, const Calibration* calibration) {

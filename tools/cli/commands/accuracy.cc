@@ -1,10 +1,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <ostream>
 
+#include "sim/base/deadline.h"
 #include "sim/base/errors.h"
 #include "tools/analysis/accuracy/errors_report.h"
 #include "tools/analysis/accuracy/tables/runs_table.h"
@@ -13,6 +16,8 @@
 #include "tools/cli/base/status_line.h"
 #include "tools/cli/options/model_options.h"
 #include "tools/cli/options/shared_options.h"
+#include "tools/cli/searching/interrupt.h"
+#include "tools/cli/searching/search_watch.h"
 #include "tools/render/accuracy/errors_report_text.h"
 
 namespace pipesim {
@@ -31,31 +36,67 @@ std::vector<std::filesystem::path> files_of(const std::string& path) {
   return files;
 }
 
+// Tells how far a table is, also within a run that takes long, and stops on Ctrl-C.
+class AccuracyWatch {
+ public:
+  explicit AccuracyWatch(const Streams& streams)
+      : status_(streams),
+        interrupt_(streams.caller),
+        until_(Deadline().with_stop([this] { return looked(); })),
+        keep_(until_) {}
+
+  void begin(const std::string& file, std::size_t runs) {
+    file_ = file;
+    runs_ = runs;
+    done_ = 0;
+  }
+  void predicted(std::size_t done) {
+    done_ = done;
+    looked();
+  }
+  void clear() { status_.clear(); }
+  [[nodiscard]] std::string now() const {
+    return fmt::format("{}: {} of at most {} runs predicted", file_, done_.load(), runs_);
+  }
+
+ private:
+  // Called by the threads that simulate.
+  bool looked() {
+    if (const std::unique_lock lock(mutex_, std::try_to_lock); lock && status_.due())
+      status_.show(Progress{now(), static_cast<double>(done_) / static_cast<double>(runs_), {}});
+    return interrupt_.requested();
+  }
+
+  StatusLine status_;
+  Interrupt interrupt_;
+  std::mutex mutex_;
+  std::string file_;
+  std::size_t runs_ = 1;
+  std::atomic<std::size_t> done_ = 0;
+  Deadline until_;
+  KeepTo keep_;
+};
+
 ErrorsReport judged(const std::string& file, std::vector<MeasuredRun> runs, const Calibration* calibration,
-                    StatusLine& status) {
-  const std::size_t all = runs.size();
-  return judge(file, std::move(runs), calibration, [&](std::size_t done) {
-    if (!status.due()) return;
-    status.show(Progress{fmt::format("{}: {} of at most {} runs predicted", file, done, all),
-                         static_cast<double>(done) / static_cast<double>(all),
-                         {}});
-  });
+                    AccuracyWatch& watch) {
+  watch.begin(file, std::max<std::size_t>(1, runs.size()));
+  return judge(file, std::move(runs), calibration, [&](std::size_t done) { watch.predicted(done); });
 }
 
 std::vector<ErrorsReport> judged_tables(const std::string& path, const Calibration* calibration,
-                                        const Streams& streams) {
+                                        const Streams& streams, AccuracyWatch& watch) {
   std::vector<ErrorsReport> reports;
-  StatusLine status(streams);
   const bool folder = std::filesystem::is_directory(path);
   for (const std::filesystem::path& file : files_of(path)) {
     const MeasuredTable table = MeasuredTable::load(file.string());
     if (const std::string reason = no_runs_table(table); folder && !reason.empty()) {
-      status.clear();
+      watch.clear();
       streams.err << fmt::format("note: {} is left out, it {}\n", file.string(), reason);
       continue;
     }
-    reports.push_back(judged(file.filename().string(), runs_of_table(table), calibration, status));
+    reports.push_back(judged(file.filename().string(), runs_of_table(table), calibration, watch));
   }
+  watch.clear();
   if (reports.empty())
     throw InputError(
         fmt::format("{}: has no table of measured runs, allowed: CSV files as \"pipesim help "
@@ -98,8 +139,16 @@ int run_accuracy(const Arguments& arguments, Streams& streams) {
     throw UsageError("accuracy: --json and --markdown exclude each other");
   std::optional<Calibration> calibration;
   if (arguments.has("calibration")) calibration = load_calibrations(arguments.text("calibration"));
-  const std::vector<ErrorsReport> reports =
-      judged_tables(required_text(arguments, "data"), pointer_to(calibration), streams);
+  const std::string data = required_text(arguments, "data");
+  std::vector<ErrorsReport> reports;
+  AccuracyWatch watch(streams);
+  try {
+    reports = judged_tables(data, pointer_to(calibration), streams, watch);
+  } catch (const OutOfTime&) {
+    watch.clear();
+    streams.err << fmt::format("pipesim: interrupted, {}\n", watch.now());
+    return kInterruptedStatus;
+  }
   if (arguments.given("json")) {
     nlohmann::ordered_json tables = nlohmann::ordered_json::array();
     for (const ErrorsReport& report : reports) tables.push_back(json_of(report));
