@@ -257,6 +257,12 @@ Runtime with_optimizer_kernel(const Runtime& runtime, OptimizerKernel kernel) {
   return parse_runtime(fmt::format("{}{}optimizer-kernel={}", runtime.name, mark, name_of(kernel)));
 }
 
+Runtime with_expandable_segments(const Runtime& runtime) {
+  if (runtime.expandable_segments) return runtime;
+  const char mark = runtime.name.find(':') == std::string::npos ? ':' : ',';
+  return parse_runtime(fmt::format("{}{}segments=expandable", runtime.name, mark));
+}
+
 Runtime with_step_memory_of(const Runtime& runtime, const Runtime& changed) {
   std::vector<std::string> parts;
   if (runtime.step_gradients != changed.step_gradients) {

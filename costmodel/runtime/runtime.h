@@ -131,6 +131,7 @@ Runtime parse_runtime(std::string_view text);
 std::string_view name_of(OptimizerKernel kernel);
 /// The runtime with an optimizer that runs so.
 Runtime with_optimizer_kernel(const Runtime& runtime, OptimizerKernel kernel);
+Runtime with_expandable_segments(const Runtime& runtime);
 /// The second runtime, with what the first one holds for gradients and steps, and with its allocator.
 Runtime with_step_memory_of(const Runtime& runtime, const Runtime& changed);
 /// The keys, with what they may be, for help.

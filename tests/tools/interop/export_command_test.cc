@@ -306,6 +306,22 @@ SLOW_TEST(ImportPlan, JudgesARunAgainstTheBestRecipe) {
   EXPECT_THAT(pipesim_run({"import", "plan", script, "--topology", "dgx-h100:2", "--seconds", "0"}).err,
               HasSubstr(script + ": --nproc-per-node: 8 devices are launched, taken are the 16 of topology "
                                  "\"dgx-h100:2\"\n"));
+  // What does not fit ends with status 1, and says why where other errors are.
+  const std::string large = folder.path("large.sh");
+  write_file(large,
+             "torchrun --nproc-per-node 8 pretrain_gpt.py --num-layers 4 --hidden-size 1024 "
+             "--num-attention-heads 16 --seq-length 1048576 --max-position-embeddings 1048576 "
+             "--micro-batch-size 1 --global-batch-size 8 --vocab-size 1023\n");
+  const Outcome refused =
+      pipesim_run({"import", "plan", large, "--topology", "dgx-h100:1", "--seconds", "0"});
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_THAT(refused.err, HasSubstr("pipesim: " + large + ": the plan does not fit: node0.gpu0 needs "));
+  // What PyTorch's allocator is told stands in the plan.
+  write_file(script, "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n" + read_file(script));
+  EXPECT_EQ(pipesim_run({"import", "plan", script, "--topology", "dgx-h100:1", "--seconds", "0", "-o", plan})
+                .status,
+            0);
+  EXPECT_EQ(nlohmann::json::parse(read_file(plan))["runtime"], "megatron:segments=expandable");
   EXPECT_EQ(pipesim_run({"import", "plan"}).err,
             "pipesim: import: a plan is read from a FILE, and there is none\n");
   EXPECT_EQ(pipesim_run({"import", "model", script, "--seconds", "2"}).err,

@@ -50,6 +50,33 @@ torchrun --nproc_per_node 8 --nnodes=2 pretrain_gpt.py $GPT_ARGS "${PARALLEL[@]}
   EXPECT_TRUE(run.left_out.empty());
 }
 
+TEST(Megatron, ReadsWhatTheAllocatorIsTold) {
+  const auto run = [](const std::string& before, const std::string& launcher = "torchrun") {
+    return run_of_text(
+        before + launcher + " --nproc-per-node 8 pretrain_gpt.py " + std::string(kUsualArguments) + "\n", 8);
+  };
+  EXPECT_FALSE(run("").expandable_segments);
+  EXPECT_TRUE(run("export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n").expandable_segments);
+  EXPECT_TRUE(run("export PYTORCH_ALLOC_CONF='expandable_segments:True'\n").expandable_segments);
+  EXPECT_TRUE(run("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True ").expandable_segments);
+  EXPECT_TRUE(run("", "env PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True torchrun").expandable_segments);
+  EXPECT_TRUE(run("", "mpirun -x PYTORCH_ALLOC_CONF=expandable_segments:True python").expandable_segments);
+  EXPECT_FALSE(run("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n").expandable_segments)
+      << "no program sees it";
+  EXPECT_FALSE(run("export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:False\n").expandable_segments);
+  EXPECT_FALSE(run("export PYTORCH_ALLOC_CONF=expandable_segments:False\n"
+                   "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n")
+                   .expandable_segments);
+  const FrameworkRun both =
+      run("export PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:512,expandable_segments:True\n");
+  EXPECT_TRUE(both.expandable_segments);
+  EXPECT_NE(
+      std::ranges::find(both.left_out,
+                        "PYTORCH_CUDA_ALLOC_CONF: max_split_size_mb:512: the allocator is taken to work "
+                        "without it"),
+      both.left_out.end());
+}
+
 TEST(Megatron, ReadsArraysAndDefaultsOfAScript) {
   const MegatronFile file = MegatronFile::parse(R"sh(
 GPUS_PER_NODE=8

@@ -102,6 +102,15 @@ TEST(ShellScript, TellsConditionsThatNeedMoreThanFiles) {
   EXPECT_THAT(notes("if [ ! -f data.bin ]; then wget data; fi\nmkdir x || exit 1\n"), ElementsAre());
 }
 
+TEST(ShellScript, KnowsWhatProgramsSee) {
+  using Exported = std::map<std::string, std::string>;
+  const auto exported = [](const std::string& text) { return read_shell_script(text, "run.sh").exported; };
+  EXPECT_EQ(exported("A=1\nexport B=2 C=$A\ngo --a\n"), (Exported{{"B", "2"}, {"C", "1"}}));
+  EXPECT_EQ(exported("A=1\nexport A\nA=3\ngo --a\n"), (Exported{{"A", "3"}}));
+  EXPECT_EQ(exported("declare -x A=1\nB=2 go --a\n"), (Exported{{"A", "1"}, {"B", "2"}}));
+  EXPECT_EQ(exported("export A=1\nunset A\ngo --a\n"), Exported{});
+}
+
 TEST(ShellScript, FollowsLoopsAndFunctions) {
   EXPECT_EQ(commands_of("for i in 1 {4..5}; do go --a $i; done\n"), "go|--a|1\ngo|--a|4\ngo|--a|5\n");
   EXPECT_EQ(commands_of("for ((i = 0; i < 2; i++)); do go --a $i; done\n"), "go|--a|0\ngo|--a|1\n");

@@ -92,8 +92,14 @@ ImportedRun imported_run_of(const Arguments& a) {
           a.given("json")};
 }
 
+// The framework's runtime, with the allocator that the run asks for.
+Runtime runtime_of_framework(const ImportedRun& run) {
+  const Runtime runtime = runtime_for_recipes(run.topology, run.framework.runtime);
+  return run.run.expandable_segments && runtime.has_host() ? with_expandable_segments(runtime) : runtime;
+}
+
 Runtime runtime_of_run(const ImportedRun& run, const Recipe& recipe) {
-  const Runtime runtime = with_policies(runtime_for_recipes(run.topology, run.framework.runtime), recipe);
+  const Runtime runtime = with_policies(runtime_of_framework(run), recipe);
   return with_optimizer_kernel(runtime, run.run.optimizer_kernel.value_or(runtime.optimizer_kernel));
 }
 
@@ -141,7 +147,10 @@ OpenRun open_run(const ImportedRun& run) {
                .threads = available_cores()};
   open.options.optimizer = run.run.optimizer;
   open.options.gradient_type = run.run.gradient_type;
-  return run_of_framework(run.framework, run.framework.versions().back(), std::move(open), run.conditions);
+  OpenRun ready =
+      run_of_framework(run.framework, run.framework.versions().back(), std::move(open), run.conditions);
+  ready.runtime = runtime_of_framework(run);
+  return ready;
 }
 
 // Returns whether a time is less by more than a tenth of a percent.
@@ -345,7 +354,9 @@ int import_plan(const Arguments& arguments, Streams& streams) {
   if (!run.json) report_run(run, yours, streams.out);
   if (run.seconds > 0) advise(run, yours, streams, json);
   if (run.json) give_document(streams, json);
-  return yours.report.infeasible ? 1 : 0;
+  if (!yours.report.infeasible) return 0;
+  streams.err << fmt::format("pipesim: {}: the plan does not fit: {}\n", run.file, *yours.report.infeasible);
+  return 1;
 }
 
 }  // namespace pipesim

@@ -21,6 +21,7 @@ struct FrameworkRun {
   Optimizer optimizer = Optimizer::Adam;
   DataType gradient_type = DataType::Float32;
   std::optional<OptimizerKernel> optimizer_kernel;  ///< nothing: as the framework's runtime has it
+  bool expandable_segments = false;  ///< of PyTorch's allocator, where the framework's runtime has fixed ones
   std::vector<std::string> left_out;     ///< "--tp-comm-overlap: products and …": what is taken otherwise
   std::optional<std::int64_t> launched;  ///< devices that its script starts; nothing: no file says that
 };

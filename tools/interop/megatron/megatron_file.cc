@@ -186,6 +186,7 @@ MegatronFile MegatronFile::load(const std::string& path, const ShellMachine& mac
 void MegatronFile::read_script(std::string_view text, const ShellMachine& machine) {
   const ShellScript script = read_shell_script(text, source_, machine);
   written_ = script.written;
+  variables_ = script.exported;
   missing_ = script.missing;
   for (const std::string& note : script.notes) {
     const bool own = note.starts_with(source_ + ":");
@@ -211,10 +212,22 @@ void MegatronFile::read_script(std::string_view text, const ShellMachine& machin
   program_ = file_name_of(launch[program].text);
   const auto behind = launch.begin() + static_cast<std::ptrdiff_t>(program) + 1;
   read_words({launch.begin(), behind - 1}, launch_);
+  for (auto word = launch.begin(); word != behind; ++word) {
+    // "--env=NAME=VALUE" as well.
+    const std::size_t begin = word->text.starts_with("--env=") ? std::string_view("--env=").size() : 0;
+    const std::size_t end = word->text.find('=', begin);
+    if (end != std::string::npos)
+      variables_[word->text.substr(begin, end - begin)] = word->text.substr(end + 1);
+  }
   read_words({behind, launch.end()}, given_);
   if (launches.size() > 1)
     notes_.push_back(fmt::format("line {}: of {} runs that are started, this one is taken",
                                  launch[program].line, launches.size()));
+}
+
+std::optional<std::string> MegatronFile::variable(const std::string& name) const {
+  const auto found = variables_.find(name);
+  return found == variables_.end() ? std::nullopt : std::optional(found->second);
 }
 
 void MegatronFile::fail_without_launch(const ShellScript& script) const {

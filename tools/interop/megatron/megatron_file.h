@@ -44,6 +44,9 @@ class MegatronFile {
   [[nodiscard]] const std::string& program() const { return program_; }
   /// Returns the value of a flag of the launcher, such as --nproc-per-node of torchrun.
   [[nodiscard]] std::optional<std::string> launch_text(std::string_view flag) const;
+  /// A variable that the script hands to the program, by export, before its name, or as an argument of the
+  /// launcher such as `-x NAME=VALUE`.
+  [[nodiscard]] std::optional<std::string> variable(const std::string& name) const;
   /// The flags that are given, as they are written, in the order of the file.
   [[nodiscard]] std::vector<std::string> flags() const;
   /// Today's name of a flag as it is written.
@@ -73,7 +76,7 @@ class MegatronFile {
   std::string source_, program_;
   Arguments given_, launch_;
   std::vector<std::string> order_, notes_, missing_;
-  std::map<std::string, std::string> written_;
+  std::map<std::string, std::string> written_, variables_;
 };
 
 }  // namespace pipesim

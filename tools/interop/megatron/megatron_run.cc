@@ -15,6 +15,7 @@
 #include "tools/interop/deepspeed/deepspeed_config.h"
 #include "tools/interop/framework/decoder_sizes.h"
 #include "tools/interop/framework/stage_layers.h"
+#include "tools/interop/megatron/megatron_allocator.h"
 #include "tools/interop/megatron/megatron_flags.h"
 #include "tools/interop/megatron/megatron_layout.h"
 #include "tools/interop/megatron/megatron_optimizer.h"
@@ -34,6 +35,7 @@ class RunReader {
     run_.launched = launched_devices([&](std::string_view flag) { return file_.launch_text(flag); });
     read_program();
     read_flags();
+    run_.expandable_segments = asks_for_expandable_segments(file_, run_.left_out);
     read_deepspeed();
     read_degrees();
     sizes_ = megatron_sizes(file_, recipe().tensor, run_.left_out);

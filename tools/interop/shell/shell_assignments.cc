@@ -27,6 +27,18 @@ std::optional<ShellRun::Assignment> ShellRun::assignment_in(const ShellText& wor
 }
 
 void ShellRun::assign(const Assignment& assignment) {
+  assign_value(assignment);
+  if (exported_.contains(assignment.name)) export_value(assignment.name);
+}
+
+void ShellRun::export_value(const std::string& name) {
+  exported_.insert(name);
+  const auto variable = state_.variables.find(name);
+  if (variable == state_.variables.end() || variable->second.list || variable->second.items.empty()) return;
+  script_.exported[name] = variable->second.items.front().second.str();
+}
+
+void ShellRun::assign_value(const Assignment& assignment) {
   const std::string& raw = assignment.value.str();
   if (!assignment.key && raw.starts_with('(') && raw.ends_with(')'))
     return assign_list(state_.variables[assignment.name], assignment);
@@ -89,12 +101,13 @@ void ShellRun::assign_list(Value& value, const Assignment& assignment) {
 // export A=1 B, declare -A M, local x=2.
 void ShellRun::declare(const ShellNode& node, std::size_t from) {
   const std::string kind = node.words[from].str();
-  bool named = false, list = false;
+  bool named = false, list = false, exports = kind == "export";
   for (std::size_t i = from + 1; i < node.words.size(); ++i) {
     const ShellText& word = node.words[i];
     if (word.str().starts_with('-')) {
       named |= word.str().find('A') != std::string::npos;
       list |= named || word.str().find('a') != std::string::npos;
+      exports |= word.str().find('x') != std::string::npos;
       continue;
     }
     const std::optional<Assignment> assignment = assignment_in(word);
@@ -111,6 +124,7 @@ void ShellRun::declare(const ShellNode& node, std::size_t from) {
     } else if (kind == "local" && !list) {
       state_.variables[name] = Value();
     }
+    if (exports) export_value(name);
   }
   status_ = Status::True;
 }

@@ -67,7 +67,10 @@ std::optional<ShellRun::Flow> ShellRun::run_builtin(const ShellNode& node,
     return Flow::Next;
   }
   if (name == "unset") {
-    for (std::size_t i = 1; i < words.size(); ++i) state_.variables[words[i].str()] = Value();
+    for (std::size_t i = 1; i < words.size(); ++i) {
+      state_.variables[words[i].str()] = Value();
+      script_.exported.erase(words[i].str());
+    }
     return Flow::Next;
   }
   if (name == "read" || name == "mapfile" || name == "readarray") {

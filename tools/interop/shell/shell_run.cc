@@ -325,7 +325,10 @@ ShellRun::Flow ShellRun::run_simple(const ShellNode& node) {
     ++from;
   }
   // Those before a command hold for it alone, but no two commands set the same here.
-  for (const Assignment& assignment : assignments) assign(assignment);
+  for (const Assignment& assignment : assignments) {
+    if (from < node.words.size()) exported_.insert(assignment.name);
+    assign(assignment);
+  }
   if (from == node.words.size()) {
     status_ = Status::True;
     return Flow::Next;

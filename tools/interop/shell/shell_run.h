@@ -97,6 +97,8 @@ class ShellRun {
   void declare(const ShellNode& node, std::size_t from);
   std::optional<Assignment> assignment_in(const ShellText& word) const;
   void assign(const Assignment& assignment);
+  void assign_value(const Assignment& assignment);
+  void export_value(const std::string& name);
   void keep_words(const ShellText& value);
   void assign_list(Value& value, const Assignment& assignment);
   void print(const ShellNode& node, const std::vector<ShellText>& words);
@@ -130,7 +132,8 @@ class ShellRun {
   ShellText* capture_ = nullptr;                                   ///< what commands print
   bool captures_all_ = true;                                       ///< and whether it is known
   bool asks_ = false;                                              ///< within a condition
-  std::set<std::string> unset_;  ///< variables that a condition has found empty
+  std::set<std::string> unset_;     ///< variables that a condition has found empty
+  std::set<std::string> exported_;  ///< variables that programs see
   Status status_ = Status::True;
   int depth_ = 0;
   std::size_t steps_ = 0;

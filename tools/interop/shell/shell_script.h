@@ -27,6 +27,7 @@ struct ShellMachine {
 struct ShellScript {
   std::vector<std::vector<ShellWord>> commands;  ///< of programs that get a word with two dashes, in turn
   std::vector<ShellWord> values;                 ///< words of variables that hold such words
+  std::map<std::string, std::string> exported;   ///< variables that programs see, as they were set last
   std::map<std::string, std::string> written;    ///< files that it writes, by their names
   std::vector<std::string> notes;                ///< "run.sh:3: …": what was taken, and need not be so
   std::vector<std::string> missing;  ///< files that it sources, prints or starts, and are not there
