@@ -127,8 +127,13 @@ void ConstantReadings::find_makers(Scope& scope, const NodeProto& node) {
   });
   const auto is_fixed = [&](const std::string& name) { return name.empty() || scope.fixed.contains(name); };
   const auto is_plain = [&](const std::string& name) { return is_fixed(name) || scope.plain.contains(name); };
-  const bool fixed = makes_shape(node) || std::ranges::all_of(node.input(), is_fixed);
-  const bool plain = fixed || std::ranges::all_of(node.input(), is_plain);
+  bool branches = false;
+  visit_branches(node, [&](const GraphProto&) { branches = true; });
+  const bool fixed = makes_shape(node) || (!branches && std::ranges::all_of(node.input(), is_fixed));
+  // Rows that integers choose from a table are those of an embedding.
+  const bool rows =
+      is_standard(node) && node.op_type() == "Gather" && node.input_size() > 0 && is_fixed(node.input(0));
+  const bool plain = fixed || (!branches && !rows && std::ranges::all_of(node.input(), is_plain));
   for (const std::string& output : node.output()) {
     // Names of branches may be those of others, which then are none of both.
     if (!fixed) scope.fixed.erase(output);

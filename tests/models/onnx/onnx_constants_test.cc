@@ -249,6 +249,34 @@ TEST(OnnxConstants, BesidePositionsAreFrequencies) {
   EXPECT_EQ(data_of(graph).size(), 2U);
 }
 
+TEST(OnnxConstants, AreWeightsBehindTablesAndBranches) {
+  for (const Stored stored : {Stored::Initializers, Stored::Nodes}) {
+    ConstantsGraph g(stored);
+    g.input("ids", {2, 5}, onnx::TensorProto::INT64);
+    const std::string rows = g.then("Gather", {g.put("table", {100, 16}), "ids"});
+    const std::string scaled = g.then("Mul", {rows, g.put("factor", {16})});
+    auto* condition = g.graph().add_initializer();
+    condition->set_name("condition");
+    condition->set_data_type(onnx::TensorProto::BOOL);
+    condition->add_int32_data(1);
+    onnx::NodeProto& choice = g.node("If", {"condition"}, {"chosen"});
+    for (const char* name : {"then_branch", "else_branch"}) {
+      auto* branch = choice.add_attribute();
+      branch->set_name(name);
+      branch->set_type(onnx::AttributeProto::GRAPH);
+      const std::string weight = std::string(name) + ".w", result = std::string(name) + ".y";
+      *branch->mutable_g()->add_initializer() = floats(weight, {16, 16}, some({16, 16}));
+      OnnxGraph::add_node(*branch->mutable_g(), "MatMul", {scaled, weight}, {result});
+      branch->mutable_g()->add_output()->set_name(result);
+    }
+    g.node("MatMul", {"chosen", g.put("w", {16, 4})}, {"y"});
+    g.output("y");
+    const OperatorGraph graph = g.read().graph;
+    EXPECT_EQ(graph.parameter_count(), 1600 + 16 + 16 * 16 + 16 * 4);
+    EXPECT_EQ(kinds_counted(graph)["linear"], 2);
+  }
+}
+
 TEST(OnnxConstants, OfTheWeightsTypeIsTheModel) {
   ConstantsGraph g(Stored::Nodes);
   g.input("x", {4, 8}, onnx::TensorProto::BFLOAT16);

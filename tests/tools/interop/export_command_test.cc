@@ -77,7 +77,9 @@ TEST(Export, ReadsBackToTheSamePlanFile) {
     ASSERT_EQ(pipesim_run({"export", "--plan", plan, "--to", "megatron", "-o", out, "--force"}).status, 0);
     const Outcome read = pipesim_run(
         {"import", "plan", out + "/megatron.args", "--topology", "dgx-h100:1", "--seconds", "0", "-o", back});
-    EXPECT_EQ(read.err, "") << recipe;
+    // Some of them do not fit, which is all that may be told.
+    EXPECT_THAT(read.err, testing::MatchesRegex("(pipesim: [^:]+: the plan does not fit: [^\n]+\n)?"))
+        << recipe;
     EXPECT_TRUE(read_file(back) == read_file(plan)) << recipe;
   }
 }
@@ -315,7 +317,7 @@ SLOW_TEST(ImportPlan, JudgesARunAgainstTheBestRecipe) {
   const Outcome refused =
       pipesim_run({"import", "plan", large, "--topology", "dgx-h100:1", "--seconds", "0"});
   EXPECT_EQ(refused.status, 1);
-  EXPECT_THAT(refused.err, HasSubstr("pipesim: " + large + ": the plan does not fit: node0.gpu0 needs "));
+  EXPECT_THAT(refused.err, HasSubstr("pipesim: " + large + ": the plan does not fit: gpu0 needs "));
   // What PyTorch's allocator is told stands in the plan.
   write_file(script, "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n" + read_file(script));
   EXPECT_EQ(pipesim_run({"import", "plan", script, "--topology", "dgx-h100:1", "--seconds", "0", "-o", plan})
