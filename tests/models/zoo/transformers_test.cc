@@ -117,15 +117,15 @@ TEST(Gpt, RefusesSizesBeyondCounting) {
       testing::StartsWith("model \"gpt3-175b:batch=1048576,sequence=131072\": tensor \"word_embedding\" "));
 }
 
-// Products take 2 FLOPs for each weight and token, causal scores and what they weigh 2·s² for each number of
-// a row of heads; one table is no product.
+// Products take 2 FLOPs for each weight and token, scores and what they weigh 4·s² for each number of a row
+// of heads, where all pairs count; one table is no product.
 TEST(Transformers, HaveSequencesOfMillions) {
   for (const std::int64_t sequence : {std::int64_t{1} << 20, std::int64_t{1} << 24}) {
     const OperatorGraph graph =
         make_zoo_model("llama3-8b:batch=2,loss_chunks=65536,sequence=" + std::to_string(sequence));
     const auto tokens = static_cast<double>(sequence);
     const double weights = static_cast<double>(graph.parameter_count() - std::int64_t{128256} * 4096);
-    const double expected = 2 * (2 * weights * tokens + 32 * 2 * tokens * tokens * 4096);
+    const double expected = 2 * (2 * weights * tokens + 32 * 4 * tokens * tokens * 4096);
     EXPECT_NEAR(graph.forward_flops().value / expected, 1, 0.01) << sequence;
   }
   EXPECT_EQ(make_zoo_model("gpt2:batch=1,sequence=16777216").parameter_count() -
