@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "sim/base/allocated_bytes.h"
+#include "sim/base/deadline.h"
 #include "taskgraph/moving/expert_loads.h"
 
 namespace pipesim {
@@ -75,6 +76,7 @@ class PlanWriter {
     out_.groups.insert(out_.groups.end(), step.group.begin(), step.group.end());
     group.end = out_.groups.size();
     for (std::int64_t p = 0; p < pieces; ++p) {
+      stop_if_late();  // a step may have millions of pieces
       CommunicationTask& task = out_.tasks.emplace_back();
       task.kind = step.kind;
       task.round = step.round;
@@ -107,6 +109,7 @@ class PlanWriter {
 
   void link(const RedistributionStep& step, std::size_t s) {
     for (std::size_t t = first_task_[s]; t < first_task_[s + 1]; ++t) {
+      stop_if_late();
       places_[t].after.begin = out_.earlier.size();
       for (const std::int32_t before : step.after) {
         const auto b = static_cast<std::size_t>(before);
