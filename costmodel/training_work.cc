@@ -49,6 +49,7 @@ double counted_share(const Operator& op, double length, const FlopsCounting& cou
 // Without point-wise work. Attention multiplies queries by keys, and what the softmax makes of that
 // by values.
 double forward_products(const OperatorGraph& graph, const Operator& op, const FlopsCounting& counting) {
+  if (!op.products_forward.empty()) return evaluate(op.products_forward, whole_ranges(op));
   constexpr std::size_t kValues = 2;  // the third input of attention, [b, t, g, e]
   const MatrixSize size = matrix_size(*op.matrix, Pass::Forward, whole_ranges(op));
   const auto pairs = 2 * static_cast<double>(size.batch) * static_cast<double>(size.rows) *

@@ -170,6 +170,8 @@ struct Operator {
   std::vector<ProductTerm> remade_products;
   std::optional<Workspace> workspace;
   std::optional<MatrixShape> matrix;  ///< none: bound by bytes
+  /// All matrix products of forward, where `matrix` is only the largest of several.
+  std::vector<ProductTerm> products_forward;
   /// The (query, key) factors of a causal mask: work counts only the visible share of the shard's box.
   std::optional<std::pair<FactorIndex, FactorIndex>> causal;
   /// (Query, key) factors, equally long: devices that divide queries may pass parts of the keys round a ring

@@ -32,4 +32,5 @@
   FAMILY(parameter)                         \
   FAMILY(pointwise)                         \
   FAMILY(resize)                            \
-  FAMILY(selective_scan)
+  FAMILY(selective_scan)                    \
+  FAMILY(state_space_scan)

@@ -171,6 +171,21 @@ TEST(TrainingWork, OfTheHardwareSkipsTheMaskedHalf) {
   EXPECT_EQ(all.hardware_flops, work.hardware_flops);
 }
 
+// Where chunks, states and heads are all N wide, each position takes N² multiplications for c with b, and
+// three times as many for each head: the chunk with x, and two with states (Dao and Gu, arXiv:2405.21060,
+// section 6.3).
+TEST(TrainingWork, OfAScanIsThatOfAllItsProducts) {
+  GraphBuilder b("scan", 2);
+  b.add("state_space_scan", "scan",
+        {b.data("x", {2, 32, 1, 3, 8}), b.data("step", {2, 32, 1, 3}), b.data("b", {2, 32, 1, 8}),
+         b.data("c", {2, 32, 1, 8})},
+        {{"chunk", 8}});
+  const OperatorGraph graph = b.build();
+  const double positions = 2 * 32, heads = 3;
+  EXPECT_DOUBLE_EQ(training_work(graph).model_flops, 3 * positions * 2 * 64 * (1 + 3 * heads));
+  EXPECT_GT(training_work(graph).hardware_flops, training_work(graph).model_flops);
+}
+
 TEST(TrainingWork, CountsWhatRunsAgainForTheHardware) {
   const OperatorGraph graph = make_zoo_model("gpt3-125m:batch=2");
   const TrainingWork none = training_work(graph);

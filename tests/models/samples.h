@@ -207,6 +207,8 @@ inline std::vector<Operator> add_all_kinds(Bench& t, const std::set<std::string>
   for (const char* kind : {"squared_error", "binary_cross_entropy"}) add(kind, {tokens, t.x({4, 7, 8})});
   add("embedding_bag", {words}, {{"rows", 11}, {"width", 6}, {"mode", "mean"}});
   add("selective_scan", {tokens, positive, t.x({4, 7, 2}), t.x({4, 7, 2})});
+  const TensorId heads = t.x({4, 7, 2, 3, 4}), states = t.x({4, 7, 2, 2});
+  add("state_space_scan", {heads, t.x({4, 7, 2, 3}), states, t.x({4, 7, 2, 2})}, {{"chunk", 3}});
   add("parameter", {}, {{"shape", Sizes{7, 8}}});
   add("layer_norm", {tokens}, {{"affine", 0}});
   add("biased_attention", {q, k, v, t.x({2, 1, 6, 5})});

@@ -46,6 +46,7 @@ constexpr std::array kKindWords{
     KindWords{"rms_norm", "RMS norm", "RMS norms"},
     KindWords{"scored_attention", "attention", "attentions"},
     KindWords{"selective_scan", "scan", "scans"},
+    KindWords{"state_space_scan", "scan", "scans"},
     KindWords{"sub", "subtraction", "subtractions"},
     KindWords{"swiglu", "gated product", "gated products"},
 };
@@ -94,6 +95,9 @@ constexpr std::array kFactorWords{
     FactorWords{"rms_norm", "p", "groups"},
     FactorWords{"selective_scan", "d", "channels"},
     FactorWords{"selective_scan", "n", "states"},
+    FactorWords{"state_space_scan", "n", "states"},
+    FactorWords{"state_space_scan", "p", "width"},
+    FactorWords{"state_space_scan", "r", "heads of a group"},
     FactorWords{"", "c", "channels"},
     FactorWords{"", "e", "experts"},
     FactorWords{"", "g", "heads"},

@@ -1,9 +1,7 @@
-#include <algorithm>
 #include <cmath>
 #include <vector>
 
-#include "executor/cpu/kernels/kernel.h"
-#include "executor/cpu/kernels/operands.h"
+#include "executor/cpu/kernels/scans/scan_parts.h"
 
 namespace pipesim::cpu {
 namespace {
@@ -34,7 +32,7 @@ class SelectiveScan : public Kernel {
 
   void backward_input(const ShardCall& call, std::size_t /*segment*/) const override {
     const Scan scan(call);
-    Gradients sums(call);
+    OperandGradients sums(call, 6);
     for_each_term(scan.samples, call.step.sums, [&](std::int64_t sample) {
       for (std::int64_t channel = 0; channel < scan.channels; ++channel)
         send_back(call, scan, sample, channel, sums);
@@ -59,9 +57,7 @@ class SelectiveScan : public Kernel {
     [[nodiscard]] std::size_t state(std::int64_t t, std::int64_t n) const {
       return static_cast<std::size_t>(t * width + n);
     }
-    [[nodiscard]] double value(std::size_t use, std::int64_t i) const {
-      return static_cast<double>(call.values[use].floats[i]);
-    }
+    [[nodiscard]] double value(std::size_t use, std::int64_t i) const { return value_of(call, use, i); }
     [[nodiscard]] double x(std::int64_t i) const { return value(0, i); }
     [[nodiscard]] double delta(std::int64_t i) const { return value(1, i); }
     [[nodiscard]] double b(std::int64_t i) const { return value(2, i); }
@@ -85,28 +81,8 @@ class SelectiveScan : public Kernel {
     std::int64_t samples = 0, length = 0, channels = 0, width = 0;
   };
 
-  /// Sums for the gradients of x, delta, b, c, a and skip.
-  struct Gradients {
-    explicit Gradients(const ShardCall& call_) : call(call_) {
-      for (std::size_t use = 0; use < 6; ++use)
-        sums.emplace_back(static_cast<std::size_t>(box_of(call, use).elements()), 0.0);
-    }
-    void add(std::size_t use, std::int64_t i, double value) {
-      sums[use][static_cast<std::size_t>(i)] += value;
-    }
-    void store() const {
-      for (std::size_t use = 0; use < sums.size(); ++use) {
-        if (!call.gradients[use].present()) continue;
-        std::ranges::transform(sums[use], call.gradients[use].floats,
-                               [](double sum) { return static_cast<float>(sum); });
-      }
-    }
-    const ShardCall& call;
-    std::vector<std::vector<double>> sums;
-  };
-
   static void send_back(const ShardCall& call, const Scan& scan, std::int64_t sample, std::int64_t channel,
-                        Gradients& sums) {
+                        OperandGradients& sums) {
     const std::vector<double> h = scan.states(sample, channel);
     std::vector<double> dh(static_cast<std::size_t>(scan.width), 0.0);
     const float* skip = call.values[5].floats;
