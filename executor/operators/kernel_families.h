@@ -26,6 +26,7 @@
 #define PIPESIM_CPU_KERNEL_FAMILIES(FAMILY) \
   FAMILY(conv_transpose)                    \
   FAMILY(einsum)                            \
+  FAMILY(gated_delta_rule)                  \
   FAMILY(group_norm)                        \
   FAMILY(indexing)                          \
   FAMILY(mean_loss)                         \

@@ -15,6 +15,7 @@ std::vector<OperatorKind> elementwise_kinds();
 std::vector<OperatorKind> embedding_kinds();
 std::vector<OperatorKind> expert_kinds();
 std::vector<OperatorKind> indexing_kinds();
+std::vector<OperatorKind> linear_attention_kinds();
 std::vector<OperatorKind> linear_kinds();
 std::vector<OperatorKind> loss_kinds();
 std::vector<OperatorKind> normalization_kinds();
@@ -29,9 +30,9 @@ std::vector<OperatorKind> shape_kinds();
 std::vector<OperatorKind> state_space_kinds();
 
 inline constexpr std::array operator_families = {
-    attention_kinds, convolution_kinds, einsum_kinds,  elementwise_kinds, embedding_kinds,
-    expert_kinds,    indexing_kinds,    linear_kinds,  loss_kinds,        normalization_kinds,
-    opaque_kinds,    pointwise_kinds,   pooling_kinds, profiled_kinds,    recurrent_kinds,
-    reduction_kinds, resizing_kinds,    shape_kinds,   state_space_kinds};
+    attention_kinds,     convolution_kinds, einsum_kinds,           elementwise_kinds, embedding_kinds,
+    expert_kinds,        indexing_kinds,    linear_attention_kinds, linear_kinds,      loss_kinds,
+    normalization_kinds, opaque_kinds,      pointwise_kinds,        pooling_kinds,     profiled_kinds,
+    recurrent_kinds,     reduction_kinds,   resizing_kinds,         shape_kinds,       state_space_kinds};
 
 }  // namespace pipesim

@@ -209,6 +209,10 @@ inline std::vector<Operator> add_all_kinds(Bench& t, const std::set<std::string>
   add("selective_scan", {tokens, positive, t.x({4, 7, 2}), t.x({4, 7, 2})});
   const TensorId heads = t.x({4, 7, 2, 3, 4}), states = t.x({4, 7, 2, 2});
   add("state_space_scan", {heads, t.x({4, 7, 2, 3}), states, t.x({4, 7, 2, 2})}, {{"chunk", 3}});
+  for (const Sizes& step : {Sizes{4, 7, 2, 3}, Sizes{4, 7, 2, 3, 4}}) {
+    add("gated_delta_rule", {t.x({4, 7, 2, 4}), t.x({4, 7, 2, 4}), heads, t.x(step), t.x({4, 7, 2, 3})},
+        {{"chunk", 3}});
+  }
   add("parameter", {}, {{"shape", Sizes{7, 8}}});
   add("layer_norm", {tokens}, {{"affine", 0}});
   add("biased_attention", {q, k, v, t.x({2, 1, 6, 5})});
