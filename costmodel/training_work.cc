@@ -11,6 +11,7 @@
 #include "costmodel/shard_kernel.h"
 #include "models/box.h"
 #include "models/causal_mask.h"
+#include "models/operator_draft.h"
 
 namespace pipesim {
 namespace {
@@ -23,7 +24,9 @@ bool has_flag(const Operator& op, const char* name) {
 }
 
 // Attention that writes its scores computes all of them (Operator::causal is not set), and needs half.
-bool is_causal(const Operator& op) { return op.matrix->fused && has_flag(op, "causal"); }
+bool is_causal(const Operator& op) {
+  return op.causal.has_value() || (op.matrix->fused && has_flag(op, "causal"));
+}
 
 // Pairs that are less than a window apart in a square of queries and keys.
 double pairs_within(double length, double window) {
@@ -49,7 +52,8 @@ double counted_share(const Operator& op, double length, const FlopsCounting& cou
 // Without point-wise work. Attention multiplies queries by keys, and what the softmax makes of that
 // by values.
 double forward_products(const OperatorGraph& graph, const Operator& op, const FlopsCounting& counting) {
-  if (!op.products_forward.empty()) return evaluate(op.products_forward, whole_ranges(op));
+  if (!op.products_forward.empty())
+    return evaluate(op.products_forward, whole_ranges(op)) * counted_share(op, 1, counting);
   constexpr std::size_t kValues = 2;  // the third input of attention, [b, t, g, e]
   const MatrixSize size = matrix_size(*op.matrix, Pass::Forward, whole_ranges(op));
   const auto pairs = 2 * static_cast<double>(size.batch) * static_cast<double>(size.rows) *
@@ -65,6 +69,11 @@ bool is_frozen(const OperatorGraph& graph, const Operator& op) {
   return std::ranges::any_of(op.uses, is_weight) && std::ranges::none_of(op.uses, [&](const TensorUse& use) {
            return is_weight(use) && graph.wants_gradient(use.tensor);
          });
+}
+
+// Integers have no gradient, whatever they were chosen by.
+bool makes_integers(const OperatorGraph& graph, const Operator& op) {
+  return !is_floating(graph.tensor(op.uses.back().tensor).type);
 }
 
 // Experts compute on buffers of a fixed capacity, which rows fill up or do not fit into. By tensor, how many
@@ -124,7 +133,7 @@ TrainingWork training_work(const OperatorGraph& graph, const FlopsCounting& coun
     if (!op.matrix) continue;
     work.causal = work.causal || is_causal(op);
     if (counting.routers || !has_flag(op, "router")) {
-      const double passes = is_frozen(graph, op) ? kPasses - 1 : kPasses;
+      const double passes = makes_integers(graph, op) ? 1 : is_frozen(graph, op) ? kPasses - 1 : kPasses;
       work.model_flops += passes * rows * forward_products(graph, op, counting);
     }
     const double forward = kernel_flops(graph, op, Pass::Forward);

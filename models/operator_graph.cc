@@ -164,7 +164,8 @@ void OperatorGraph::find_gradients() {
     bool wanted = false;
     for (const TensorUse& use : op.uses) {
       wanted = wanted || (carries_gradient(use) && wants_gradient_[use.tensor.index()]);
-      if (use.role == Role::Output) wants_gradient_[use.tensor.index()] = wanted;
+      if (use.role == Role::Output)
+        wants_gradient_[use.tensor.index()] = wanted && is_floating(tensors_[use.tensor.index()].type);
     }
   }
 
@@ -175,7 +176,8 @@ void OperatorGraph::find_gradients() {
   for (std::size_t t = 0; t < tensors_.size(); ++t)
     has_loss = has_loss || (is_result(t) && tensors_[t].shape.empty());
   for (std::size_t t = 0; t < tensors_.size(); ++t) {
-    gets_gradient_[t] = is_result(t) && (!has_loss || tensors_[t].shape.empty());
+    gets_gradient_[t] =
+        is_result(t) && is_floating(tensors_[t].type) && (!has_loss || tensors_[t].shape.empty());
   }
   for (std::size_t i = operators_.size(); i-- > 0;) {
     bool given = false;
@@ -217,7 +219,8 @@ DataType OperatorGraph::type_of_results() const {
   }
   for (const Operator& op : operators_) {
     const Tensor& result = tensor(op.uses.back().tensor);
-    if ((op.kind == "opaque" || !op.flops_forward.empty()) && !result.shape.empty()) return result.type;
+    const bool typed = is_floating(result.type) && !result.shape.empty();
+    if (typed && (op.kind == "opaque" || !op.flops_forward.empty())) return result.type;
   }
   for (const Tensor& t : tensors_) {
     if (t.kind == TensorKind::Data && is_floating(t.type)) return t.type;

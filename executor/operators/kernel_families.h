@@ -33,5 +33,6 @@
   FAMILY(parameter)                         \
   FAMILY(pointwise)                         \
   FAMILY(resize)                            \
+  FAMILY(selected_attention)                \
   FAMILY(selective_scan)                    \
   FAMILY(state_space_scan)

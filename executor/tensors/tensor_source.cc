@@ -30,15 +30,16 @@ double contracted_length(const Operator& op, const TensorUse& use) {
 
 std::vector<std::int64_t> index_bounds(const OperatorGraph& graph) {
   std::vector<std::int64_t> bounds(graph.tensors().size(), INT64_MAX);
-  const auto chooses = [](const Operator& op) {
+  const auto chosen = [](const Operator& op) -> FactorIndex {
     constexpr std::array kinds{"embedding", "embedding_bag", "gather", "cross_entropy",
                                "linear_cross_entropy"};
-    return std::ranges::find(kinds, op.kind) != kinds.end();
+    if (op.kind == "selected_attention") return op.factor("t");
+    return std::ranges::find(kinds, op.kind) == kinds.end() ? -1 : op.factor("v");
   };
   for (std::size_t o = graph.operators().size(); o-- > 0;) {  // readers first
     const Operator& op = graph.operators()[o];
-    const FactorIndex v = chooses(op) ? op.factor("v") : -1;
-    const std::int64_t own = v >= 0 ? op.factors[static_cast<std::size_t>(v)].size : INT64_MAX;
+    const FactorIndex rows = chosen(op);
+    const std::int64_t own = rows >= 0 ? op.factors[static_cast<std::size_t>(rows)].size : INT64_MAX;
     std::int64_t behind = INT64_MAX;
     for (const TensorUse& use : op.uses) {
       if (use.role == Role::Output) behind = std::min(behind, bounds[use.tensor.index()]);

@@ -27,12 +27,14 @@ std::vector<OperatorKind> recurrent_kinds();
 std::vector<OperatorKind> reduction_kinds();
 std::vector<OperatorKind> resizing_kinds();
 std::vector<OperatorKind> shape_kinds();
+std::vector<OperatorKind> sparse_attention_kinds();
 std::vector<OperatorKind> state_space_kinds();
 
 inline constexpr std::array operator_families = {
     attention_kinds,     convolution_kinds, einsum_kinds,           elementwise_kinds, embedding_kinds,
     expert_kinds,        indexing_kinds,    linear_attention_kinds, linear_kinds,      loss_kinds,
     normalization_kinds, opaque_kinds,      pointwise_kinds,        pooling_kinds,     profiled_kinds,
-    recurrent_kinds,     reduction_kinds,   resizing_kinds,         shape_kinds,       state_space_kinds};
+    recurrent_kinds,     reduction_kinds,   resizing_kinds,         shape_kinds,       sparse_attention_kinds,
+    state_space_kinds};
 
 }  // namespace pipesim

@@ -186,6 +186,23 @@ TEST(TrainingWork, OfAScanIsThatOfAllItsProducts) {
   EXPECT_GT(training_work(graph).hardware_flops, training_work(graph).model_flops);
 }
 
+// The choice multiplies all queries by the keys before them, in forward alone; attention multiplies by the
+// keys that were chosen: 1, 2, 3 and five times 4, 3.25 on average.
+TEST(TrainingWork, OfSelectedKeysIsThatOfThoseThatWereChosen) {
+  const auto work_of = [](bool attends) {
+    GraphBuilder b("selecting", 2);
+    const TensorId q = b.data("q", {2, 8, 3, 5}), k = b.data("k", {2, 8, 5}), w = b.data("w", {2, 8, 3});
+    const TensorId selected = b.add("select_keys", "select", {q, k, w}, {{"count", 4}});
+    const TensorId heads = b.data("heads", {2, 8, 1, 3, 5}), keys = b.data("keys", {2, 8, 1, 5});
+    if (attends) b.add("selected_attention", "mix", {heads, keys, keys, selected});
+    return training_work(b.build());
+  };
+  const TrainingWork choice = work_of(false), both = work_of(true);
+  EXPECT_TRUE(choice.causal);
+  EXPECT_DOUBLE_EQ(choice.model_flops, 2.0 * 5 * 2 * 3 * 64 / 2);
+  EXPECT_DOUBLE_EQ(both.model_flops - choice.model_flops, 3 * 2 * (5 + 5) * 2 * 8 * 3 * 3.25);
+}
+
 TEST(TrainingWork, CountsWhatRunsAgainForTheHardware) {
   const OperatorGraph graph = make_zoo_model("gpt3-125m:batch=2");
   const TrainingWork none = training_work(graph);

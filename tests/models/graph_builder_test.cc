@@ -213,6 +213,16 @@ TEST(GraphBuilder, RefusesWindowsAndGroupsThatDoNotFit) {
             "operator \"op\" (relative_attention): \"buckets\" is 6 and \"farthest\" 9, allowed: buckets "
             "that 4 divides, and more than buckets / 4");
   EXPECT_EQ(
+      refused_operator("select_keys", {{64, 3, 2, 4}, {64, 5, 4}, {64, 3, 2}}, {{"count", 2}}),
+      "operator \"op\" (select_keys): inputs 0 and 1 have shapes [64, 3, 2, 4] and [64, 5, 4], allowed: as "
+      "many keys as queries");
+  EXPECT_EQ(refused_operator("select_keys", {{64, 3, 2, 4}, {64, 3, 4}}, {{"count", 2}}),
+            "operator \"op\" (select_keys): has 2 inputs, allowed: q, k and w without \"by_head\"");
+  EXPECT_EQ(refused_operator("select_keys", {{64, 3, 2, 4}, {64, 3, 4}},
+                             {{"count", 3}, {"block", 2}, {"by_head", 1}}),
+            "operator \"op\" (select_keys): \"count\" is 3 and \"block\" 2, allowed: a count that is a "
+            "number of whole blocks");
+  EXPECT_EQ(
       refused_operator("rotary", {{64, 3, 5}}, {}),
       "operator \"op\" (rotary): input 0 has shape [64, 3, 5], allowed: an even last dimension, which is "
       "rotated in pairs");

@@ -213,6 +213,11 @@ inline std::vector<Operator> add_all_kinds(Bench& t, const std::set<std::string>
     add("gated_delta_rule", {t.x({4, 7, 2, 4}), t.x({4, 7, 2, 4}), heads, t.x(step), t.x({4, 7, 2, 3})},
         {{"chunk", 3}});
   }
+  const TensorId keys = t.x({4, 6, 4});
+  add("select_keys", {t.x({4, 6, 2, 4}), keys, t.x({4, 6, 2})}, {{"count", 3}});
+  add("select_keys", {t.x({4, 6, 2, 4}), keys}, {{"count", 4}, {"block", 2}, {"by_head", 1}});
+  for (const Sizes& selected : {Sizes{4, 6, 3}, Sizes{4, 6, 2, 3}})
+    add("selected_attention", {q, self, t.x({4, 6, 2, 8}), t.words(selected)});
   add("parameter", {}, {{"shape", Sizes{7, 8}}});
   add("layer_norm", {tokens}, {{"affine", 0}});
   add("biased_attention", {q, k, v, t.x({2, 1, 6, 5})});
