@@ -12,8 +12,8 @@ namespace pipesim {
 namespace {
 
 constexpr std::array<std::string_view, num_work_classes> kWorkClassNames{
-    "products",  "attention",     "norms",       "activations",      "loss",         "embedding",
-    "optimizer", "gradient sums", "collectives", "copies and fills", "other kernels"};
+    "products",  "attention", "scans",         "norms",       "activations",      "loss",
+    "embedding", "optimizer", "gradient sums", "collectives", "copies and fills", "other kernels"};
 
 bool has_one_of(std::string_view text, std::initializer_list<std::string_view> parts) {
   return std::ranges::any_of(parts, [&](std::string_view part) { return text.find(part) != text.npos; });
@@ -37,6 +37,9 @@ std::optional<WorkClass> class_of_operator(const std::string& name) {
   if (is_operator(name, {"mm", "addmm", "bmm", "baddbmm", "linear", "_scaled_mm", "_grouped_mm", "matmul",
                          "convolution", "cudnn_convolution", "convolution_backward"}))
     return Products;
+  // Functions of mamba and flash-linear-attention.
+  if (has_one_of(name, {"ChunkScan", "SplitConv1dScan", "SelectiveScan", "DeltaRule", "ChunkKDA"}))
+    return Scans;
   if (has_one_of(name, {"attention"}) || is_operator(name, {"_softmax", "_softmax_backward_data"}))
     return Attention;
   if (has_one_of(name, {"layer_norm", "rms_norm", "batch_norm", "group_norm"})) return Norms;
@@ -52,7 +55,12 @@ std::optional<WorkClass> class_of_operator(const std::string& name) {
 WorkClass class_of_kernel(const std::string& name) {
   using enum WorkClass;
   const std::string kernel = lower_case(name);
-  if (has_one_of(kernel, {"flash", "fmha", "attention"})) return Attention;
+  // Kernels of mamba and flash-linear-attention.
+  if (has_one_of(kernel, {"selective_scan", "chunk_scan", "chunk_state", "chunk_cumsum", "bmm_chunk",
+                          "state_passing", "delta_rule", "_kda_", "chunk_fwd_kernel", "chunk_bwd_kernel",
+                          "scaled_dot_kkt", "wy_repr", "recompute_w_u", "chunk_local_cumsum"}))
+    return Scans;
+  if (has_one_of(kernel, {"flash", "fmha", "attention", "sparse_attn", "mqa_logits"})) return Attention;
   if (has_one_of(kernel, {"gemm", "nvjet", "cutlass", "matmul", "cublas"})) return Products;
   if (has_one_of(kernel, {"layer_norm", "layernorm", "rms_norm", "rmsnorm", "batch_norm"})) return Norms;
   if (has_one_of(kernel, {"cross_entropy", "log_softmax", "nll_loss"})) return Loss;

@@ -14,7 +14,8 @@ namespace pipesim {
 /// What a kernel does for training, as far as its operator's name or its own tells.
 enum class WorkClass : std::uint8_t {
   Products,
-  Attention,
+  Attention,  ///< the choice of its keys, too
+  Scans,      ///< of state spaces and linear attention, with what they do within chunks
   Norms,
   Activations,
   Loss,
@@ -25,7 +26,7 @@ enum class WorkClass : std::uint8_t {
   Copies,  ///< copies and fills that are no kernels
   Other    ///< point by point, sums, copies by kernels
 };
-inline constexpr std::size_t num_work_classes = 11;
+inline constexpr std::size_t num_work_classes = 12;
 std::string_view name_of(WorkClass kind);  ///< "products", …, "other kernels"
 
 /// Returns the class of an activity. A collective is known by what it says of itself or by its kernel's name;

@@ -205,6 +205,21 @@ TEST(WorkClass, IsThatOfTheOperatorOrOfThoseThatCallIt) {
               ElementsAre(Embedding, GradientSums, Loss, Loss, Other, Products, Collectives, Copies));
 }
 
+// Names of kernels of mamba 2, flash-linear-attention and DeepGEMM.
+TEST(WorkClass, IsThatOfTheKernelOfAScan) {
+  KinetoText text;
+  text.kernel("_chunk_scan_fwd_kernel", 0, 1, 1).kernel("_bmm_chunk_fwd_kernel", 2, 1, 2);
+  text.kernel("chunk_gated_delta_rule_fwd_kernel_h", 4, 1, 3).kernel("chunk_fwd_kernel_o", 6, 1, 4);
+  text.kernel("sm90_fp8_mqa_logits", 8, 1, 5);
+  text.op("MambaChunkScanCombinedFn", 10, 10).op("aten::sum", 11, 8).launch(12, 1, 6).kernel("a", 30, 1, 6);
+  text.op("ChunkKDAFunction", 40, 10).op("aten::mm", 41, 8).launch(42, 1, 7).kernel("b", 60, 1, 7);
+  const MeasuredTrace trace = text.read();
+  std::vector<WorkClass> classes;
+  for (const DeviceActivity& activity : trace.activities) classes.push_back(class_of(trace, activity));
+  using enum WorkClass;
+  EXPECT_THAT(classes, ElementsAre(Scans, Scans, Scans, Scans, Attention, Scans, Products));
+}
+
 TEST(CollectiveTimes, RecoverAlphaAndBetaFromTheLeastTimeOfEachSize) {
   KinetoText text;
   double start = 0;

@@ -16,7 +16,8 @@ WorkClass class_of_kind(std::string_view kind) {
     return std::ranges::find(kinds, kind) != kinds.end();
   };
   if (kind.starts_with("conv") || is({"linear", "matmul", "expert_linear", "lstm_cell"})) return Products;
-  if (kind.find("attention") != kind.npos || is({"softmax"})) return Attention;
+  if (kind.find("attention") != kind.npos || is({"softmax", "select_keys"})) return Attention;
+  if (is({"selective_scan", "state_space_scan", "gated_delta_rule"})) return Scans;
   if (is({"layer_norm", "rms_norm", "batch_norm", "group_norm"})) return Norms;
   if (is({"gelu", "silu", "relu", "relu2", "sigmoid", "tanh"})) return Activations;
   if (is({"cross_entropy", "linear_cross_entropy"})) return Loss;
@@ -75,7 +76,7 @@ class PredictedWork {
                     time);
       }
     }
-    if (alone && kernel.matrix) {
+    if (kind == WorkClass::Products && kernel.matrix) {
       if (const auto key = product_key(*kernel.matrix)) {
         work_.products[*key].time += time;
         ++work_.products[*key].calls;
