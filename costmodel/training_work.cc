@@ -71,9 +71,9 @@ bool is_frozen(const OperatorGraph& graph, const Operator& op) {
          });
 }
 
-// Integers have no gradient, whatever they were chosen by.
-bool makes_integers(const OperatorGraph& graph, const Operator& op) {
-  return !is_floating(graph.tensor(op.uses.back().tensor).type);
+// What chooses has no gradient, whatever it was made from.
+bool makes_choices(const OperatorGraph& graph, const Operator& op) {
+  return chooses(graph.tensor(op.uses.back().tensor).type);
 }
 
 // Experts compute on buffers of a fixed capacity, which rows fill up or do not fit into. By tensor, how many
@@ -133,7 +133,7 @@ TrainingWork training_work(const OperatorGraph& graph, const FlopsCounting& coun
     if (!op.matrix) continue;
     work.causal = work.causal || is_causal(op);
     if (counting.routers || !has_flag(op, "router")) {
-      const double passes = makes_integers(graph, op) ? 1 : is_frozen(graph, op) ? kPasses - 1 : kPasses;
+      const double passes = makes_choices(graph, op) ? 1 : is_frozen(graph, op) ? kPasses - 1 : kPasses;
       work.model_flops += passes * rows * forward_products(graph, op, counting);
     }
     const double forward = kernel_flops(graph, op, Pass::Forward);

@@ -186,6 +186,8 @@ std::string numbered(const std::string& letter, std::size_t i) {
   return i == 0 ? letter : fmt::format("{}{}", letter, i + 1);
 }
 
+bool chooses(DataType type) { return type == DataType::Int64 || type == DataType::Int32; }
+
 bool is_floating(DataType type) {
   return type != DataType::Int64 && type != DataType::Int32 && type != DataType::UInt8;
 }

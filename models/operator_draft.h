@@ -120,6 +120,8 @@ std::vector<FactorIndex> plain_factors(OperatorDraft& draft, const std::vector<s
 std::string numbered(const std::string& letter, std::size_t i);
 
 bool is_floating(DataType type);
+/// Integers that choose elements, and have no gradient. UInt8 counts bytes, of which nothing else is known.
+bool chooses(DataType type);
 
 /// Adds the cost of an activation that is fused behind the operator. Makes the `partial` factors
 /// unsplittable: split along them, the value before the activation would be a partial sum. Acts on the use

@@ -165,7 +165,7 @@ void OperatorGraph::find_gradients() {
     for (const TensorUse& use : op.uses) {
       wanted = wanted || (carries_gradient(use) && wants_gradient_[use.tensor.index()]);
       if (use.role == Role::Output)
-        wants_gradient_[use.tensor.index()] = wanted && is_floating(tensors_[use.tensor.index()].type);
+        wants_gradient_[use.tensor.index()] = wanted && !chooses(tensors_[use.tensor.index()].type);
     }
   }
 
@@ -177,7 +177,7 @@ void OperatorGraph::find_gradients() {
     has_loss = has_loss || (is_result(t) && tensors_[t].shape.empty());
   for (std::size_t t = 0; t < tensors_.size(); ++t) {
     gets_gradient_[t] =
-        is_result(t) && is_floating(tensors_[t].type) && (!has_loss || tensors_[t].shape.empty());
+        is_result(t) && !chooses(tensors_[t].type) && (!has_loss || tensors_[t].shape.empty());
   }
   for (std::size_t i = operators_.size(); i-- > 0;) {
     bool given = false;
@@ -219,7 +219,7 @@ DataType OperatorGraph::type_of_results() const {
   }
   for (const Operator& op : operators_) {
     const Tensor& result = tensor(op.uses.back().tensor);
-    const bool typed = is_floating(result.type) && !result.shape.empty();
+    const bool typed = !chooses(result.type) && !result.shape.empty();
     if (typed && (op.kind == "opaque" || !op.flops_forward.empty())) return result.type;
   }
   for (const Tensor& t : tensors_) {
