@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include "models/operator_draft.h"
 #include "models/operators/families.h"
@@ -11,7 +12,8 @@ namespace {
 /// keeps the inverses and what decays are in sum; it makes the two products and the states again. Then come
 /// the gradients of v within chunks, of states, of q, k and of the products, and of what made these, and
 /// sums.
-void set_kernels_of_delta_rule(OperatorDraft& draft, double chunk, double depth, bool by_channel) {
+void set_kernels_of_delta_rule(OperatorDraft& draft, double chunk, double depth, double width,
+                               bool by_channel) {
   constexpr FactorIndex b = 0, s = 1, g = 2, r = 3, e = 4;
   Operator& op = draft.op;
   op.separate.forward = 8;
@@ -26,6 +28,15 @@ void set_kernels_of_delta_rule(OperatorDraft& draft, double chunk, double depth,
                             {4 * element + 2 * element * depth / chunk, values}};
   op.bytes_backward_extra = {{element * chunk + 6 * element * depth + 6 * 4 * decays, heads},
                              {9 * element + 4 * element * depth / chunk, values}};
+  // States of all chunks, in backward their gradients, too. Beside them are two products with inverses and
+  // the new values, and in backward the gradients of all operands, by as many states as these are large.
+  const auto states = [&](double columns) {
+    return static_cast<std::int64_t>(std::ceil(chunk * columns / (depth * width)));
+  };
+  op.workspace = Workspace{.rows = {1 / chunk, {b, s}},
+                           .row_bytes = {element * depth, {g, r, e}},
+                           .forward = 1 + states(depth + 2 * width),
+                           .backward = 2 + states(4 * depth + 4 * width)};
   // Each kernel reads its operands: forward q, k and v, backward these and the result's gradient.
   op.uses[0].forward_passes = 3, op.uses[0].backward_passes = 4;
   op.uses[1].forward_passes = 6, op.uses[1].backward_passes = 7;
@@ -82,7 +93,7 @@ void build_gated_delta_rule(OperatorDraft& draft) {
                                    {12 * d, groups},
                                    {8, values}};
   draft.op.matrix = MatrixShape{{b, g, r}, {s}, {e}, {}, 1, 1, width};
-  set_kernels_of_delta_rule(draft, chunk, d, by_channel);
+  set_kernels_of_delta_rule(draft, chunk, d, static_cast<double>(v[4]), by_channel);
 }
 
 }  // namespace

@@ -44,6 +44,9 @@ void set_kernels_of_chunks(Operator& op, double element, double chunk) {
   // with them, both become elements, and are read twice and once. The products are read twice. Their
   // gradients are written and read three times.
   op.bytes_backward_extra = {{(3 * 4 + 4 * 4 + 5 * element) / chunk, states}, {(3 + 4) * 4 * chunk, within}};
+  // States of all chunks, in forward before and after they are passed on, in backward with their gradients.
+  op.workspace =
+      Workspace{.rows = {1 / chunk, {b, s}}, .row_bytes = {4, {g, r, p, n}}, .forward = 2, .backward = 4};
   op.uses[0].forward_passes = 2;  // of x
   op.uses[0].backward_passes = 5;
   op.uses[2].forward_passes = op.uses[3].forward_passes = 2;  // of b and c
@@ -85,8 +88,8 @@ void build_state_space_scan(OperatorDraft& draft) {
   // scaled, for each result four sums and products; states from chunk to chunk.
   draft.op.flops_forward.insert(draft.op.flops_forward.end(),
                                 {{7 * chunk + 15, heads}, {4, results}, {2 / chunk, states}});
-  // c with b again and the gradients of both; of x, of pairs, and these once more for the steps; states
-  // again, and the gradients of states, c, b and x.
+  // Products of c with b again and the gradients of both; of x, of pairs, and these once more for the steps;
+  // states again, and the gradients of states, c, b and x.
   draft.op.flops_backward_input = {{6 * chunk, groups},      {6 * chunk, results}, {10, states},
                                    {20 * chunk + 30, heads}, {8, results},         {6 / chunk, states}};
   draft.op.matrix = MatrixShape{{b, g, r}, {s}, {p}, {}, 1, 1, length};

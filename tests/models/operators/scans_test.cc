@@ -22,6 +22,7 @@ weight [g, r]
 weight [g, r] n:once
 output [b, s, g, r, p] passes 1, 5
 flops F 16bsgn + 16bsgrp + 4bsgrpn + 71bsgr + 4bsgrp + 0.25bsgrpn; B 48bsgn + 48bsgrp + 10bsgrpn + 190bsgr + 8bsgrp + 0.75bsgrpn; W 0
+scratch of 0.125bs rows in 1 parts, 4grpn bytes a row
 moves F 2bsgrpn + 64bsg bytes
 moves B 6bsgrpn + 224bsg bytes
 matrix s x 8 x p for each bgr
@@ -45,6 +46,7 @@ weight [g, r]
 output [b, s, g, r, e] passes 1, 3
 flops F 480bsgr + 84bsgre + 207bsgr + 36bsg + 4bsgre; B 2016bsgr + 216bsgre + 582bsgr + 72bsg + 8bsgre; W 0
 saves 48bsgr + 4bsgr + 8bsg bytes
+scratch of 0.08333333333333333bs rows in 1 parts, 24gre bytes a row
 moves F 260bsgr + 20bsgre bytes
 moves B 216bsgr + 44bsgre bytes
 matrix s x 6 x e for each bgr
@@ -61,6 +63,7 @@ weight [g, r, 6]
 output [b, s, g, r, e] passes 1, 3
 flops F 480bsgr + 84bsgre + 282bsgr + 36bsg + 4bsgre; B 2016bsgr + 216bsgre + 732bsgr + 72bsg + 8bsgre; W 0
 saves 96bsgr + 24bsgr + 8bsg bytes
+scratch of 0.08333333333333333bs rows in 1 parts, 24gre bytes a row
 moves F 360bsgr + 20bsgre bytes
 moves B 336bsgr + 44bsgre bytes
 matrix s x 6 x e for each bgr

@@ -13,7 +13,7 @@ namespace pipesim::cpu {
 
 // What kernels of scans have in common.
 
-/// softplus in double precision.
+/// Computes softplus in double precision.
 inline double positive_step(double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); }
 inline double slope_of_step(double x) { return 1 / (1 + std::exp(-x)); }
 
