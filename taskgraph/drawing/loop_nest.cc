@@ -127,7 +127,8 @@ class LoopNestWriter {
 
   // Elements of operands that stand in no slice are multiplied.
   [[nodiscard]] bool is_product() const {
-    return op_.matrix && !op_.matrix->fused && std::ranges::none_of(op_.uses, [](const TensorUse& use) {
+    const bool one = op_.matrix && !op_.matrix->fused && op_.products_forward.empty();
+    return one && std::ranges::none_of(op_.uses, [](const TensorUse& use) {
              return std::ranges::any_of(use.dims, [](const IndexExpr& dim) {
                return (dim.kind == IndexExpr::Kind::Whole && dim.extent > 1) ||
                       (dim.kind == IndexExpr::Kind::Window && dim.kernel > 1);
@@ -142,7 +143,8 @@ class LoopNestWriter {
       if (use.role == Role::Output || use.role == Role::State) continue;
       bool is_once = false;
       for (const auto& [f, lack] : use.lacks) {
-        if (lack != Lack::Once) continue;
+        // A scan does not add its skip as it is.
+        if (lack != Lack::Once || op_.kind.ends_with("_scan")) continue;
         is_once = true;
         if (degree(f) > 1) condition = fmt::format("if {}0 == 0: ", factor(f).name);
       }

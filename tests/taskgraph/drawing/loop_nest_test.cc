@@ -85,6 +85,17 @@ TEST(LoopNest, OfWindowsMergedDimensionsAndUnevenParts) {
   EXPECT_THAT(loops_of(lenet, 0, ""), HasSubstr("h - 2:h + 3"));
 }
 
+TEST(LoopNest, OfAScanNamesWhatItReads) {
+  GraphBuilder b("one", 64);
+  b.add("state_space_scan", "scan",
+        {b.data("x", {64, 8, 1, 4, 6}), b.data("step", {64, 8, 1, 4}), b.data("b", {64, 8, 1, 2}),
+         b.data("c", {64, 8, 1, 2})});
+  EXPECT_THAT(loops_of(b.build(), 0, "n/2"),
+              HasSubstr("scan[b, s, g, r, p] += state_space_scan(x[b, s, g, r, p], step[b, s, g, r], "
+                        "b[b, s, g, n], c[b, s, g, n], scan.a[g, r], scan.step_bias[g, r], "
+                        "scan.skip[g, r])\n"));
+}
+
 // What the algebra makes of the same config, by layouts: as many addends, and as many devices that have a
 // part.
 class LoopNests : public testing::TestWithParam<const char*> {};
