@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "search/baselines/heads.h"
 #include "search/baselines/layer_wise.h"
 #include "search/baselines/placement.h"
 
@@ -70,10 +71,10 @@ ParallelConfig split_by_output(const Operator& op, std::span<const DeviceId> dev
 }  // namespace
 
 Strategy expert_strategy(const OperatorGraph& graph, const CostModel& costs) {
-  for (const char* kind : {"attention", "alibi_attention", "biased_attention", "relative_attention",
-                           "scored_attention", "moe_dispatch"}) {
-    if (has_kind(graph, kind)) return transformer_expert(graph, costs);
-  }
+  const auto mixes_by_heads = [](const Operator& op) {
+    return is_multi_head(op) || is_multi_head_scan(op) || op.kind == "moe_dispatch";
+  };
+  if (std::ranges::any_of(graph.operators(), mixes_by_heads)) return transformer_expert(graph, costs);
   if (has_kind(graph, "conv2d")) return convolution_expert(graph, costs);
   if (has_kind(graph, "lstm_cell")) return recurrent_expert(graph, costs);
   return data_parallel_strategy(graph, costs);

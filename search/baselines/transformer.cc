@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "search/baselines/expert.h"
+#include "search/baselines/heads.h"
 #include "search/baselines/placement.h"
 
 namespace pipesim {
@@ -29,14 +30,11 @@ bool works_within_heads(const Operator& op) {
   return op.kind == "rms_norm" || op.kind == "layer_norm";
 }
 
+bool has_heads(const Operator& op) { return is_multi_head(op) || is_multi_head_scan(op); }
+
 // Operators that work on each part of a split input by itself and leave their output split alike.
 bool passes_on(const Operator& op) {
-  constexpr std::array<std::string_view, 17> kinds{"attention",
-                                                   "alibi_attention",
-                                                   "biased_attention",
-                                                   "relative_attention",
-                                                   "scored_attention",
-                                                   "rotary",
+  constexpr std::array<std::string_view, 13> kinds{"rotary",
                                                    "mul",
                                                    "dropout",
                                                    "relu",
@@ -47,18 +45,14 @@ bool passes_on(const Operator& op) {
                                                    "swiglu",
                                                    "sigmoid",
                                                    "tanh",
-                                                   "expert_linear"};
-  return std::find(kinds.begin(), kinds.end(), op.kind) != kinds.end() || works_within_heads(op);
+                                                   "expert_linear",
+                                                   "causal_convolution"};
+  return has_heads(op) || std::find(kinds.begin(), kinds.end(), op.kind) != kinds.end() ||
+         works_within_heads(op);
 }
 
 std::int64_t size_of(const Operator& op, std::string_view factor) {
   return op.factors[static_cast<std::size_t>(op.factor(std::string(factor)))].size;
-}
-
-bool has_heads(const Operator& op) {
-  constexpr std::array<std::string_view, 5> kinds{"attention", "alibi_attention", "biased_attention",
-                                                  "relative_attention", "scored_attention"};
-  return std::find(kinds.begin(), kinds.end(), op.kind) != kinds.end();
 }
 
 // Returns the largest number that divides the devices of the smallest node and the heads of every attention.

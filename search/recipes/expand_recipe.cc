@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "search/baselines/heads.h"
 #include "search/baselines/placement.h"
 #include "search/recipes/recipe_mesh.h"
 #include "sim/base/deadline.h"
@@ -73,27 +74,32 @@ class RecipeExpander {
     if (!can_split(op, splits))
       throw InputError(
           fmt::format("recipe \"{}\": operator \"{}\" can't be split so", recipe_.str(), op.name));
-    ParallelConfig config =
-        exchanges_heads(id) ? arranged(op, splits, exchanging(devices)) : arranged(op, splits, devices);
+    ParallelConfig config = exchanged_parts(id) > 1
+                                ? arranged(op, splits, exchanging(exchanged_parts(id), devices))
+                                : arranged(op, splits, devices);
     config.ring = recipe_.ring && is_multi_head(op);
     return config;
   }
 
-  [[nodiscard]] bool exchanges_heads(OperatorId id) const {
-    return recipe_.ulysses > 1 && is_multi_head(model_.graph().op(id));
+  // Into how many parts of its heads an operator exchanges the sequence. A scan needs all of the sequence.
+  [[nodiscard]] std::int64_t exchanged_parts(OperatorId id) const {
+    const Operator& op = model_.graph().op(id);
+    if (is_multi_head_scan(op)) return recipe_.context;
+    return is_multi_head(op) ? recipe_.ulysses : 1;
   }
 
-  // Returns the devices in such an order that those which exchange parts of the heads follow one another.
+  // Returns the devices in such an order that those which exchange `parts` of the heads follow one another.
   // They differ along cp, behind which other axes may change first; the finest cut of the heads is the last
   // split.
-  [[nodiscard]] std::vector<DeviceId> exchanging(std::span<const DeviceId> devices) const {
+  [[nodiscard]] std::vector<DeviceId> exchanging(std::int64_t parts,
+                                                 std::span<const DeviceId> devices) const {
     std::int64_t faster = 1;
     for (const MeshAxis axis : mesh_.slowest_first()) {
       if (axis == MeshAxis::Context) faster = 1;
       if (axis == MeshAxis::Data) faster *= recipe_.data;
       if (axis == MeshAxis::Tensor) faster *= recipe_.tensor;
     }
-    return with_last(recipe_.ulysses, faster, devices);
+    return with_last(parts, faster, devices);
   }
 
   // `devices` in the order in which an axis of `degree`, behind which `faster` devices change first, changes
@@ -113,14 +119,13 @@ class RecipeExpander {
 
   [[nodiscard]] std::vector<FactorSplit> dense_splits(OperatorId id) const {
     std::vector<FactorSplit> splits;
+    const std::int64_t parts = exchanged_parts(id);
     for (const MeshAxis axis : mesh_.slowest_first()) {
       if (axis == MeshAxis::Data) splits.push_back(sample_split(model_.graph().op(id), recipe_.data));
-      if (axis == MeshAxis::Context)
-        add_sequence(id, recipe_.context / (exchanges_heads(id) ? recipe_.ulysses : 1), splits);
+      if (axis == MeshAxis::Context) add_sequence(id, recipe_.context / parts, splits);
       if (axis == MeshAxis::Tensor) add_tensor(id, splits);
     }
-    if (exchanges_heads(id))
-      splits.push_back({ShardGrid::replica_axis, add_heads(id, recipe_.ulysses, splits)});
+    if (parts > 1) splits.push_back({ShardGrid::replica_axis, add_heads(id, parts, splits)});
     return splits;
   }
 

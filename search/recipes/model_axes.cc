@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "models/operator_kind.h"
+#include "search/baselines/heads.h"
 #include "search/baselines/placement.h"
 
 namespace pipesim {
@@ -40,7 +41,7 @@ bool makes_features(const Operator& op, FactorIndex factor) {
 
 bool contracts(const Operator& op, FactorIndex factor) {
   return op.matrix && op.factors[static_cast<std::size_t>(factor)].kind == FactorKind::Reduction &&
-         !follows_output(op, factor) && !is_attention(op.kind);
+         !follows_output(op, factor) && !is_attention(op.kind) && !is_multi_head_scan(op);
 }
 
 // Returns the factor over which the rows are normalised, for an operator whose output is a scalar.
@@ -55,10 +56,6 @@ std::optional<FactorIndex> classes_of_loss(const Operator& op) {
 }
 
 }  // namespace
-
-bool is_multi_head(const Operator& op) {
-  return is_attention(op.kind) && std::ranges::find(op.factors, "g", &Factor::name) != op.factors.end();
-}
 
 ModelAxes::ModelAxes(const OperatorGraph& graph) : graph_(graph) {
   std::size_t factors = 0;
@@ -131,6 +128,13 @@ void ModelAxes::find_roles() {
       set(op, o.factor("g"), AxisRole::Heads);
       set(op, o.factor("r"), AxisRole::Heads);
       whole[axis(op, o.factor("e"))] = true;  // heads are divided instead
+    }
+    if (is_multi_head_scan(o)) {
+      set(op, o.factor("s"), AxisRole::Sequence);
+      set(op, o.factor("g"), AxisRole::Heads);
+      set(op, o.factor("r"), AxisRole::Heads);
+      const char* width = o.kind == "state_space_scan" ? "p" : "e";
+      whole[axis(op, o.factor(width))] = true;  // heads are divided instead
     }
     if (o.kind == "embedding" && factor_size(o, o.factor("v")) == rows)
       set(op, o.factor("v"), AxisRole::Vocabulary);

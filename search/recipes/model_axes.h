@@ -12,15 +12,12 @@ enum class AxisRole : std::uint8_t {
   Other,
   Samples,
   Sequence,    ///< of queries; keys, which attention runs over, are of the same axis
-  Heads,       ///< of attention: groups of heads with their own keys and values, and heads within a group
+  Heads,       ///< of attention and scans: groups of heads, and heads within a group
   Features,    ///< made by one matrix product and contracted by another, such as those of a feed-forward part
   Vocabulary,  ///< rows of the largest embedding, and what the loss runs over
   TokenGroups,  ///< groups of neighbouring positions of the sequence, which experts take tokens from
   Experts       ///< each index has weights of its own
 };
-
-/// Whether the operator is attention with heads: over queries s and keys t, in groups g of r heads.
-bool is_multi_head(const Operator& op);
 
 /// The axes of a model. Factors of two operators are of one axis when they index the same dimension of a
 /// tensor, directly or through other operators. Roles follow from what the operators do along an axis, so

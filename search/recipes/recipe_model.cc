@@ -8,6 +8,7 @@
 #include <set>
 #include <span>
 
+#include "search/baselines/heads.h"
 #include "search/baselines/placement.h"
 #include "sim/base/errors.h"
 #include "sim/base/suggest.h"
@@ -164,7 +165,8 @@ std::vector<OperatorId> RecipeModel::find_asked() const {
   for (std::size_t i = 0; i < graph_.operators().size(); ++i) {
     const Operator& op = graph_.operators()[i];
     std::vector<std::int64_t> kind{axes_.is_of_experts(OperatorId(i)) ? 1 : 0,
-                                   is_multi_head(op) ? num_heads(op) : 0, op.rotation ? 1 : 0};
+                                   is_multi_head(op) || is_multi_head_scan(op) ? num_heads(op) : 0,
+                                   is_multi_head_scan(op) ? 1 : 0, op.rotation ? 1 : 0};
     for (const AxisRole role : {AxisRole::Features, AxisRole::Experts, AxisRole::Sequence}) {
       kind.push_back(-1);
       for (const FactorIndex f : axes_.factors(OperatorId(i), role)) {
@@ -180,12 +182,14 @@ std::vector<OperatorId> RecipeModel::find_asked() const {
 std::optional<std::string> RecipeModel::illegal_tensor(const Recipe& recipe) const {
   for (const OperatorId id : asked_) {
     const Operator& op = graph_.op(id);
-    if (is_multi_head(op)) {
-      const std::int64_t heads = num_heads(op), parts = recipe.tensor * recipe.ulysses;
-      if (heads % parts != 0)
+    if (is_multi_head(op) || is_multi_head_scan(op)) {
+      const std::int64_t heads = num_heads(op),
+                         exchanged = is_multi_head_scan(op) ? recipe.context : recipe.ulysses;
+      const std::string exchange =
+          fmt::format(" x {}{}", is_multi_head_scan(op) ? "cp" : "ulysses=", exchanged);
+      if (heads % (recipe.tensor * exchanged) != 0)
         return fmt::format("tp{}{} does not divide the {} heads of \"{}\"", recipe.tensor,
-                           recipe.ulysses > 1 ? fmt::format(" x ulysses={}", recipe.ulysses) : "", heads,
-                           op.name);
+                           exchanged > 1 ? exchange : "", heads, op.name);
     }
     if (recipe.divides_experts() && axes_.is_of_experts(id)) continue;
     for (const FactorIndex f : axes_.factors(id, AxisRole::Features)) {
@@ -281,7 +285,7 @@ std::optional<std::string> RecipeModel::illegal(const Recipe& recipe) const {
     return fmt::format("ulysses={} does not divide cp{}", recipe.ulysses, recipe.context);
   if (recipe.tensor > 1 && !axes_.has(AxisRole::Heads) && !axes_.has(AxisRole::Features))
     return fmt::format("tp{} divides heads and features, and the model has neither", recipe.tensor);
-  if (recipe.tensor * recipe.ulysses > 1) {
+  if (recipe.tensor * recipe.context > 1) {
     if (auto reason = illegal_tensor(recipe)) return reason;
   }
   if (recipe.expert > 1 || recipe.expert_tensor > 0) {

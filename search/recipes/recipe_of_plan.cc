@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "search/baselines/heads.h"
 #include "search/baselines/placement.h"
 #include "sim/base/errors.h"
 
@@ -177,13 +178,17 @@ class RecipeReader {
     return most;
   }
 
-  // Returns the degrees of most operators that mix values by attention, or of most other products.
-  [[nodiscard]] Degrees usual_degrees(bool attention) const {
-    std::map<Degrees, std::size_t> counts;
+  // Returns the degrees of most operators that mix values by attention, or by scans where there is none, or
+  // of most other products.
+  [[nodiscard]] Degrees usual_degrees(bool mixes) const {
+    std::map<Degrees, std::size_t> counts, of_scans;
     for (std::size_t i = 0; i < strategy_.size(); ++i) {
       const Operator& op = model_.graph().operators()[i];
-      if (op.matrix && is_multi_head(op) == attention) ++counts[degrees_of(OperatorId(i))];
+      const bool scans = is_multi_head_scan(op);
+      if (op.matrix && !scans && is_multi_head(op) == mixes) ++counts[degrees_of(OperatorId(i))];
+      if (scans && mixes) ++of_scans[degrees_of(OperatorId(i))];
     }
+    if (counts.empty()) counts = std::move(of_scans);
     if (counts.empty()) return {};
     return std::ranges::max_element(counts, {}, [](const auto& c) { return c.second; })->first;
   }

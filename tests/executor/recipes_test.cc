@@ -6,7 +6,9 @@
 #include "search/recipes/expand_recipe.h"
 #include "tests/executor/equality_case.h"
 #include "tests/search/recipes/random_recipe.h"
+#include "tests/search/recipes/scanning_layers.h"
 #include "tests/seeds.h"
+#include "tests/taskgraph/random_strategies.h"
 
 namespace pipesim {
 namespace {
@@ -43,6 +45,28 @@ TEST(EqualRecipes, DivideAWeightOfTwoStages) {
     made.apply_to(options);
     reference.check(made.strategy, options);
   }
+}
+
+// Along cp a scan has all positions of some heads, and attention, whose keys are selected, those of its own.
+// What selects keys runs again, though it has no backward pass.
+TEST(EqualRecipes, ExchangeHeadsOfScans) {
+  const EqualityCase c(scanning_layers(2));
+  if (!make_tested_devices(c.graph, most_devices)->has_all_kernels()) GTEST_SKIP() << "no GPU kernel scans";
+  PlanOptions unsplit;
+  unsplit.microbatches = 2;
+  Reference reference = c.reference(unsplit);
+  for (const char* recipe :
+       {"tp8,dp1,mbs2", "cp8,dp1,mbs2", "tp2,cp2,dp2,sp,mbs1", "tp2,pp2,cp2,dp1,mbs2", "cp4,dp2,mbs1,zero3",
+        "tp2,pp2,cp2,dp1,mbs2,recompute=full", "tp4,dp2,mbs1,recompute=selective"}) {
+    SCOPED_TRACE(recipe);
+    PlanOptions options = unsplit;
+    const RecipeStrategy made = expand_recipe(parse_recipe(recipe), RecipeModel(c.graph), c.topology);
+    made.apply_to(options);
+    reference.check(made.strategy, options);
+  }
+  for_each_seed(10, [&](Rng& rng) {
+    reference.check(random_strategy(c.graph, rng, most_devices, static_cast<std::int64_t>(1 + rng.below(8))));
+  });
 }
 
 // Two stages on each group, steps beside each other, experts, weights that are gathered for each step, and

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "search/baselines/heads.h"
 #include "sim/base/deadline.h"
 
 namespace pipesim {
@@ -68,12 +69,12 @@ CommunicationCause cause_of_roles(Roles roles, bool between_contexts) {
   return roles == bit(AxisRole::Samples) ? CommunicationCause::Data : CommunicationCause::Tensor;
 }
 
-// What tensor parallelism divides by heads, features or words. Attention may exchange these for its sequence,
-// and experts have a mesh of their own.
+// What tensor parallelism divides by heads, features or words. Attention and scans may exchange these for
+// their sequence, and experts have a mesh of their own.
 bool keeps_contexts(OperatorId op, const Operator& o, const ModelAxes& axes) {
   const auto has = [&](AxisRole role) { return !axes.factors(op, role).empty(); };
   return (has(AxisRole::Heads) || has(AxisRole::Features) || has(AxisRole::Vocabulary)) &&
-         !is_multi_head(o) && !axes.is_of_experts(op);
+         !is_multi_head(o) && !is_multi_head_scan(o) && !axes.is_of_experts(op);
 }
 
 bool apart(OperatorId a, OperatorId b, const BoundStrategy& strategy,
