@@ -99,21 +99,22 @@ void build_gated_delta_rule(OperatorDraft& draft) {
 }  // namespace
 
 std::vector<OperatorKind> linear_attention_kinds() {
-  return {{"gated_delta_rule",
-           "linear attention whose states [d, e] forget, by a decay exp(−exp(a) · softplus(step + "
-           "step_bias)), and replace what they hold for a key by beta of its value; q and k are normalised",
-           "q[b, s, g, d], k[b, s, g, d], v[b, s, g, r, e], step[b, s, g, r] or step[b, s, g, r, d], "
-           "beta[b, s, g, r] from 0 to 1",
-           5,
-           5,
-           {AttributeSchema::integer("chunk", "positions that are computed as one matrix product", 64)},
-           {{{"q", {64, 512, 8, 128}},
-             {"k", {64, 512, 8, 128}},
-             {"v", {64, 512, 8, 2, 128}},
-             {"step", {64, 512, 8, 2}},
-             {"beta", {64, 512, 8, 2}}},
-            {}},
-           build_gated_delta_rule}};
+  return {
+      {"gated_delta_rule",
+       "linear attention whose states [d, e] decay by exp(−exp(a) · softplus(step + step_bias)) and replace "
+       "a key's value by parts of beta; q and k are normalised",
+       "q[b, s, g, d], k[b, s, g, d], v[b, s, g, r, e], step[b, s, g, r] or step[b, s, g, r, d], "
+       "beta[b, s, g, r] from 0 to 1",
+       5,
+       5,
+       {AttributeSchema::integer("chunk", "positions that are computed as one matrix product", 64)},
+       {{{"q", {64, 512, 8, 128}},
+         {"k", {64, 512, 8, 128}},
+         {"v", {64, 512, 8, 2, 128}},
+         {"step", {64, 512, 8, 2}},
+         {"beta", {64, 512, 8, 2}}},
+        {}},
+       build_gated_delta_rule}};
 }
 
 }  // namespace pipesim

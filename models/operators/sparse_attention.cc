@@ -107,13 +107,16 @@ std::vector<OperatorKind> sparse_attention_kinds() {
   using Schema = AttributeSchema;
   return {
       {"select_keys",
-       "positions of the keys with the largest scores, for each query that sees the keys up to its own "
-       "position, in ascending order, −1 where there are no more; a score is the sum of w · relu(q · k) over "
-       "the heads i. Equal scores go to the lower position. It has no gradient",
+       "positions of a query's best keys up to its own, without gradient; a score is the sum of w · relu(q · "
+       "k) "
+       "over heads i",
        "q[b, s, i, d], k[b, t, d], w[b, s, i] unless by_head",
        2,
        3,
-       {Schema::integer("count", "keys to select for a query"),
+       {Schema::integer(
+            "count",
+            "keys to select for a query: they come in ascending order, with −1 where there are no "
+            "more; equal scores go to the lower position"),
         Schema::integer("block",
                         "keys are selected in blocks of so many neighbours, by the largest score in a block, "
                         "and always the query's own block; 1: each by itself",
