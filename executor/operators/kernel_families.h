@@ -24,6 +24,7 @@
 
 /// The families that only CPUs have.
 #define PIPESIM_CPU_KERNEL_FAMILIES(FAMILY) \
+  FAMILY(causal_convolution)                \
   FAMILY(conv_transpose)                    \
   FAMILY(einsum)                            \
   FAMILY(gated_delta_rule)                  \

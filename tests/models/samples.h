@@ -206,6 +206,8 @@ inline std::vector<Operator> add_all_kinds(Bench& t, const std::set<std::string>
   add("einsum", {tokens}, {{"equation", "bsh->hb"}});
   for (const char* kind : {"squared_error", "binary_cross_entropy"}) add(kind, {tokens, t.x({4, 7, 8})});
   add("embedding_bag", {words}, {{"rows", 11}, {"width", 6}, {"mode", "mean"}});
+  add("causal_convolution", {tokens}, {{"kernel", 3}});
+  add("causal_convolution", {t.x({4, 7, 2, 3})}, {{"kernel", 4}, {"bias", 0}, {"silu", 1}});
   add("selective_scan", {tokens, positive, t.x({4, 7, 2}), t.x({4, 7, 2})});
   const TensorId heads = t.x({4, 7, 2, 3, 4}), states = t.x({4, 7, 2, 2});
   add("state_space_scan", {heads, t.x({4, 7, 2, 3}), states, t.x({4, 7, 2, 2})}, {{"chunk", 3}});

@@ -154,6 +154,18 @@ moves F 4blh bytes
 )");
 }
 
+TEST(CausalConvolution, ReadsPositionsBeforeItsShard) {
+  Bench t;
+  EXPECT_EQ(Description::of(t.op("causal_convolution", {t.x({4, 7, 2, 3})}, {{"kernel", 4}, {"silu", 1}})),
+            R"(factors b:S4 s:A7~ c:P2 c2:P3
+input [b, s*1/4, c, c2] saved
+weight [c, c2, 4]
+weight [c, c2]
+output [b, s, c, c2]
+flops F 14bscc2; B 33bscc2; W 0
+)");
+}
+
 TEST(SelectiveScan, AddsUpOverStates) {
   Bench t;
   EXPECT_EQ(Description::of(

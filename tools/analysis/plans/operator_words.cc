@@ -22,6 +22,7 @@ constexpr std::array kKindWords{
     KindWords{"batch_norm", "batch norm", "batch norms"},
     KindWords{"biased_attention", "attention", "attentions"},
     KindWords{"broadcast", "broadcast", "broadcasts"},
+    KindWords{"causal_convolution", "short convolution", "short convolutions"},
     KindWords{"concat", "concatenation", "concatenations"},
     KindWords{"conv2d", "convolution", "convolutions"},
     KindWords{"cross_entropy", "loss", "losses"},
