@@ -121,7 +121,7 @@ TEST(TrainingWork, CountsPairsWithinDocumentsAlone) {
   EXPECT_LT(training_work(packed).hardware_flops, training_work(whole).hardware_flops);
 }
 
-// Of 20 positions a window of 5 leaves 20² − 15² of both sides; documents of 8, 8 and 4 leave less.
+// A window of 5 leaves, of 20 positions, 20² − 15² of both sides; documents of 8, 8 and 4 leave less.
 TEST(TrainingWork, CountsPairsWithinAWindowAlone) {
   const auto flops = [](const Attributes& mask, const FlopsCounting& counting) {
     GraphBuilder b("attention", 1);

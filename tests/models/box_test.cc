@@ -238,7 +238,7 @@ TEST(VisibleShare, InZigzagOrderNeedsPairsOfChunksAndAMask) {
   EXPECT_THAT(message({{"zigzag", 5}}), testing::HasSubstr("\"zigzag\" is given, allowed: with \"causal\""));
 }
 
-// Of windows longer than the sequence and of one key, in documents and without.
+// Windows are longer than the sequence or of one key, in documents and without.
 TEST(VisibleShare, OfPackedDocumentsAndWindowsCountsPairsWithinThem) {
   for_each_seed(300, [](Rng& rng) {
     Bench t;

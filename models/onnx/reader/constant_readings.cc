@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "models/onnx/reader/attributes.h"
+#include "models/onnx/reader/folding/attributes.h"
 
 namespace pipesim {
 namespace {
@@ -85,6 +85,13 @@ void visit_branches(const NodeProto& node, const Visit& visit) {
     if (attribute.has_g()) visit(attribute.g());
     for (const GraphProto& graph : attribute.graphs()) visit(graph);
   }
+}
+
+bool is_filled_with(const OnnxConstant& constant, double number) {
+  for (std::size_t i = 0; i < constant.size(); ++i) {
+    if (constant.real(i) != number) return false;
+  }
+  return true;
 }
 
 /// Whether the elements lie along one dim.
@@ -221,6 +228,9 @@ bool ConstantReadings::learned(const std::string& name, const OnnxShape& shape, 
   if (reading == ConstantReading::None || reading == ConstantReading::Values) return false;
   if (known != nullptr && (is_score_mask(*known) || is_triangle_of_ones(*known) || is_wave_table(*known)))
     return false;
+  // Exporters write a norm without factors by ones and zeros of their own, beside the weights of the file.
+  const bool filled = kind == Kind::Node && initializers_learn_ && known != nullptr && known->size() > 1;
+  if (filled && (is_filled_with(*known, 0) || is_filled_with(*known, 1))) return false;
   if (reading == ConstantReading::Weight) return true;
   if (onnx_elements(shape).value_or(0) <= 1) return kind == Kind::Initializer && known == nullptr;
   if (kind == Kind::Initializer || reading == ConstantReading::Part) return true;

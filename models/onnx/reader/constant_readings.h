@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "models/onnx/reader/constant.h"
+#include "models/onnx/reader/folding/constant.h"
 
 namespace pipesim {
 

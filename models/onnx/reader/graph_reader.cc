@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "models/onnx/reader/attributes.h"
+#include "models/onnx/reader/folding/attributes.h"
 #include "models/onnx/reader/folding/folding.h"
 #include "models/onnx/reader/onnx_file.h"
 #include "models/onnx/reader/operator_names.h"
@@ -122,7 +122,7 @@ OnnxValue OnnxReader::constant_value(const std::string& name, OnnxShape shape, i
   const bool learned =
       is_floating_type(type) && readings_.learned(name, value.shape, constant ? &*constant : nullptr, kind);
   value.form = learned ? OnnxForm::Weight : constant ? OnnxForm::Constant : OnnxForm::Data;
-  // Of weights, small ones may be settings as well.
+  // Small weights may be settings as well.
   constexpr std::size_t most_values = 4096;
   if (constant && (!learned || constant->size() <= most_values))
     value.constant = std::make_shared<OnnxConstant>(std::move(*constant));

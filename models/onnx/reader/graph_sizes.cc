@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <unordered_set>
 
-#include "models/onnx/reader/attributes.h"
+#include "models/onnx/reader/folding/attributes.h"
 #include "models/operator_kind.h"
 #include "sim/base/errors.h"
 #include "sim/base/suggest.h"

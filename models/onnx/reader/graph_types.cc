@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "models/onnx/reader/attributes.h"
+#include "models/onnx/reader/folding/attributes.h"
 #include "models/onnx/reader/graph_reader.h"
 #include "models/operator_kind.h"
 #include "sim/base/errors.h"

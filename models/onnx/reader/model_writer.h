@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "models/graph_builder.h"
-#include "models/onnx/reader/constant.h"
+#include "models/onnx/reader/folding/constant.h"
 
 namespace pipesim {
 

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <utility>
 
-#include "models/onnx/reader/attributes.h"
+#include "models/onnx/reader/folding/attributes.h"
 #include "models/onnx/reader/operator_names.h"
 #include "sim/base/errors.h"
 

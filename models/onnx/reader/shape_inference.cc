@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "models/onnx/reader/attributes.h"
+#include "models/onnx/reader/folding/attributes.h"
 #include "sim/base/errors.h"
 
 namespace pipesim {

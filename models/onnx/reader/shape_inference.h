@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "models/onnx/reader/constant.h"
+#include "models/onnx/reader/folding/constant.h"
 
 namespace pipesim {
 

@@ -12,7 +12,7 @@
 
 #include "executor/tensors/fill_elements.h"
 #include "models/onnx/onnx_model.h"
-#include "models/onnx/reader/constant.h"
+#include "models/onnx/reader/folding/constant.h"
 #include "tests/executor/equality_case.h"
 
 namespace pipesim {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "models/onnx/reader/constant.h"
+#include "models/onnx/reader/folding/constant.h"
 #include "tests/models/onnx/onnx_graph.h"
 
 // Which constants of a file are weights: that follows from the nodes that read them.
@@ -45,7 +45,7 @@ class ConstantsGraph : public OnnxGraph {
     value->set_type(onnx::AttributeProto::TENSOR);
     *value->mutable_t() = tensor;
   }
-  // As the file stores its weights.
+  // The ways in which a file stores its weights.
   std::string put(const std::string& name, const Dims& dims) { return put(name, dims, some(dims)); }
   std::string put(const std::string& name, const Dims& dims, const std::vector<float>& values) {
     onnx::TensorProto tensor = floats(name, dims, values);

@@ -10,7 +10,7 @@
 
 #include "models/model_json.h"
 #include "models/onnx/onnx_model.h"
-#include "models/onnx/reader/constant.h"
+#include "models/onnx/reader/folding/constant.h"
 #include "models/onnx/reader/folding/folding.h"
 #include "sim/base/errors.h"
 

@@ -9,7 +9,7 @@
 
 #include "models/graph_builder.h"
 #include "models/onnx/onnx_writer.h"
-#include "models/onnx/reader/constant.h"
+#include "models/onnx/reader/folding/constant.h"
 #include "models/onnx/reader/folding/folding.h"
 
 namespace pipesim {

@@ -166,7 +166,7 @@ TEST(Ring, LeavesOutBlocksThatNoQuerySees) {
   }
 }
 
-// Of blocks of 12 positions: a window of 13 ends at the first key of the block before a query's, one of 14 in
+// Blocks have 12 positions: a window of 13 ends at the first key of the block before a query's, one of 14 in
 // the block before that.
 TEST(Ring, LeavesOutBlocksBeforeTheWindow) {
   for (const auto& [window, seen] : {std::pair<std::int64_t, std::size_t>{1, 1}, {13, 2}, {14, 3}, {48, 4}}) {

@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "models/onnx/reader/attributes.h"
+#include "models/onnx/reader/folding/attributes.h"
 #include "models/onnx/reader/folding/folding_rules.h"
 
 namespace pipesim {

@@ -3,7 +3,7 @@
 #include <optional>
 #include <vector>
 
-#include "models/onnx/reader/constant.h"
+#include "models/onnx/reader/folding/constant.h"
 
 namespace pipesim {
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "models/onnx/reader/attributes.h"
+#include "models/onnx/reader/folding/attributes.h"
 #include "models/onnx/reader/folding/folding_rules.h"
 
 namespace pipesim {

@@ -196,7 +196,7 @@ TEST(AttentionKernel, HasSinksBesideASingleKey) {
        define_attention});
 }
 
-// Of a sink far above the scores and one far below them.
+// One sink is far above the scores, one far below them.
 TEST(AttentionKernel, DoesNotOverflowWithSinks) {
   KernelCase c = ten_positions("attention", {{"causal", 1}, {"sinks", 1}, {"window", 3}});
   c.prepare = [](WholeTensors& t) {

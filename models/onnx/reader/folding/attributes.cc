@@ -1,4 +1,4 @@
-#include "models/onnx/reader/attributes.h"
+#include "models/onnx/reader/folding/attributes.h"
 
 namespace pipesim {
 

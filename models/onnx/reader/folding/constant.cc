@@ -1,4 +1,4 @@
-#include "models/onnx/reader/constant.h"
+#include "models/onnx/reader/folding/constant.h"
 
 #include <fmt/format.h>
 
