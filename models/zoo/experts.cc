@@ -8,15 +8,8 @@ namespace pipesim {
 
 namespace {
 
-/// An expert that all tokens share, weighted by a sigmoid of its own (Qwen team, 2024, "Qwen1.5-MoE").
-TensorId gated_shared_expert(TransformerNetwork& net, TensorId x, std::int64_t hidden, std::int64_t ffn) {
-  const TensorId score = net.builder().add("linear", "shared_router", {x}, {{"out", Sizes{1}}, {"bias", 0}});
-  const TensorId weight = net.builder().add("sigmoid", "shared_weight", {score});
-  return net.builder().add("mul", "shared_weighted", {gated_ffn(net, "shared_", x, hidden, ffn), weight});
-}
-
 /// Llama's layer with experts as its feed-forward part.
-OperatorGraph experts(const ZooValues& values, bool head_norm) {
+OperatorGraph experts(const ZooValues& values, TransformerNetwork::HeadNorm head_norm) {
   TransformerNetwork net(values);
   const ExpertSizes sizes = expert_sizes(values, ffn_width(values));
   const std::int64_t shared_ffn = values.integer("shared_ffn");
@@ -27,7 +20,7 @@ OperatorGraph experts(const ZooValues& values, bool head_norm) {
     const TensorId normed = net.norm("rms_norm", "ffn_norm", x);
     TensorId y = experts_ffn(net, normed, sizes);
     if (shared_ffn > 0)
-      y = net.add("experts_add", y, gated_shared_expert(net, normed, sizes.hidden, shared_ffn));
+      y = net.add("experts_add", y, weighted_shared_expert(net, normed, sizes.hidden, shared_ffn));
     x = net.add("ffn_add", x, y);
     net.builder().end_repeat();
   }
@@ -36,8 +29,10 @@ OperatorGraph experts(const ZooValues& values, bool head_norm) {
   return net.build();
 }
 
-OperatorGraph mixtral(const ZooValues& values) { return experts(values, false); }
-OperatorGraph expert_qwen3(const ZooValues& values) { return experts(values, true); }
+OperatorGraph mixtral(const ZooValues& values) { return experts(values, TransformerNetwork::HeadNorm::None); }
+OperatorGraph expert_qwen3(const ZooValues& values) {
+  return experts(values, TransformerNetwork::HeadNorm::Each);
+}
 
 ZooOptions all_expert_options(std::int64_t experts, std::int64_t top_k, double balance_loss) {
   ZooOptions options = experts_options(experts, top_k);

@@ -2,18 +2,34 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 namespace pipesim {
 
-TensorId gated_ffn(TransformerNetwork& net, const std::string& prefix, TensorId x, std::int64_t hidden,
-                   std::int64_t ffn) {
+namespace {
+
+// Attributes of the fused kernel of a gate; silu needs none.
+Attributes gate_attributes(const TransformerNetwork& net, const FeedForwardStyle& style) {
+  Attributes attributes = net.swiglu_attributes();
+  if (style.activation != "silu") attributes.emplace("activation", style.activation);
+  return attributes;
+}
+
+}  // namespace
+
+TensorId feed_forward(TransformerNetwork& net, const std::string& prefix, TensorId x, std::int64_t hidden,
+                      std::int64_t ffn, const FeedForwardStyle& style) {
+  const auto linear = [&](const char* name, TensorId in, std::int64_t out, const std::string& activation) {
+    return net.linear(prefix + name, in, out, activation, style.bias);
+  };
+  if (!style.gated) return linear("ffn2", linear("ffn1", x, ffn, style.activation), hidden, "none");
   const bool fused = net.fuses_swiglu(), apart = !fused && net.keeps_as_torch();
-  TensorId gate = net.linear_without_bias(prefix + "gate", x, ffn, fused || apart ? "none" : "silu");
-  if (apart) gate = net.builder().add("silu", prefix + "gate_silu", {gate});
-  const TensorId up = net.linear_without_bias(prefix + "up", x, ffn);
-  const TensorId gated =
-      net.builder().add(fused ? "swiglu" : "mul", prefix + "gated", {gate, up}, net.swiglu_attributes());
-  return net.linear_without_bias(prefix + "down", gated, hidden);
+  TensorId gate = linear("gate", x, ffn, fused || apart ? "none" : style.activation);
+  if (apart) gate = net.builder().add(style.activation, prefix + "gate_" + style.activation, {gate});
+  const TensorId up = linear("up", x, ffn, "none");
+  const TensorId gated = net.builder().add(fused ? "swiglu" : "mul", prefix + "gated", {gate, up},
+                                           fused ? gate_attributes(net, style) : Attributes());
+  return linear("down", gated, hidden, "none");
 }
 
 ExpertSizes expert_sizes(const ZooValues& values, std::int64_t ffn) {
@@ -39,7 +55,19 @@ ExpertSizes expert_sizes(const ZooValues& values, std::int64_t ffn) {
   return sizes;
 }
 
-RoutedTokens route_tokens(TransformerNetwork& net, TensorId x, const ExpertSizes& sizes) {
+namespace {
+
+// Tokens by expert, and the weights of each token's experts. Networks that keep as Megatron-LM does (from
+// 0.13 on) weigh what enters an expert's last product, not what leaves it, so that nothing that experts
+// return is kept for backward: `slot_weights` are those of the tokens' slots then.
+struct RoutedTokens {
+  TensorId tokens, weights;
+  std::optional<TensorId> slot_weights = {};
+};
+
+// `travelling`: what is sent of each token, x or its latent.
+RoutedTokens route_tokens(TransformerNetwork& net, TensorId x, TensorId travelling,
+                          const ExpertSizes& sizes) {
   GraphBuilder& builder = net.builder();
   const TensorId scores = builder.add(
       "linear", "router", {x},
@@ -51,12 +79,14 @@ RoutedTokens route_tokens(TransformerNetwork& net, TensorId x, const ExpertSizes
                         {"tokens", sizes.tokens},
                         {"nodes", sizes.nodes}};
   if (!net.keeps_as_megatron())
-    return {builder.add("moe_dispatch", "dispatch", {x, weights}, attributes), weights};
+    return {builder.add("moe_dispatch", "dispatch", {travelling, weights}, attributes), weights};
   attributes.emplace("weights", 1);
-  const std::vector<TensorId> slots = builder.add_all("moe_dispatch", "dispatch", {x, weights}, attributes);
+  const std::vector<TensorId> slots =
+      builder.add_all("moe_dispatch", "dispatch", {travelling, weights}, attributes);
   return {slots[0], weights, slots[1]};
 }
 
+// Adds up what experts made of the tokens.
 TensorId combine_experts(TransformerNetwork& net, TensorId results, const RoutedTokens& routed,
                          const ExpertSizes& sizes) {
   Attributes attributes{{"top_k", sizes.top_k}, {"tokens", sizes.tokens}, {"nodes", sizes.nodes}};
@@ -64,18 +94,48 @@ TensorId combine_experts(TransformerNetwork& net, TensorId results, const Routed
   return net.builder().add("moe_combine", "combine", {results, routed.weights}, attributes);
 }
 
-TensorId experts_ffn(TransformerNetwork& net, TensorId x, const ExpertSizes& sizes) {
+TensorId gated_expert(TransformerNetwork& net, const RoutedTokens& routed, const ExpertSizes& sizes,
+                      std::int64_t width) {
   GraphBuilder& builder = net.builder();
-  const RoutedTokens routed = route_tokens(net, x, sizes);
-  const bool fused = net.fuses_swiglu();
-  const bool apart = !fused && net.keeps_as_torch();
-  TensorId gate = net.expert_product("gate", routed.tokens, sizes.ffn, fused || apart ? "none" : "silu");
-  if (apart) gate = builder.add("silu", "gate_silu", {gate});
-  std::vector<TensorId> factors{gate, net.expert_product("up", routed.tokens, sizes.ffn)};
+  const FeedForwardStyle& style = sizes.style;
+  const bool fused = net.fuses_swiglu(), apart = !fused && net.keeps_as_torch();
+  TensorId gate = net.expert_product("gate", routed.tokens, sizes.ffn,
+                                     fused || apart ? "none" : style.activation, style.bias);
+  if (apart) gate = builder.add(style.activation, "gate_" + style.activation, {gate});
+  std::vector<TensorId> factors{gate, net.expert_product("up", routed.tokens, sizes.ffn, "none", style.bias)};
   if (fused && routed.slot_weights) factors.push_back(*routed.slot_weights);
-  TensorId gated = builder.add(fused ? "swiglu" : "mul", "gated", factors, net.swiglu_attributes());
+  TensorId gated = builder.add(fused ? "swiglu" : "mul", "gated", factors,
+                               fused ? gate_attributes(net, style) : Attributes());
   if (!fused && routed.slot_weights) gated = builder.add("mul", "weighted", {gated, *routed.slot_weights});
-  return combine_experts(net, net.expert_product("down", gated, sizes.hidden), routed, sizes);
+  return net.expert_product("down", gated, width, "none", style.bias);
+}
+
+TensorId plain_expert(TransformerNetwork& net, const RoutedTokens& routed, const ExpertSizes& sizes,
+                      std::int64_t width) {
+  const FeedForwardStyle& style = sizes.style;
+  TensorId inner = net.expert_product("ffn1", routed.tokens, sizes.ffn, style.activation, style.bias);
+  if (routed.slot_weights) inner = net.builder().add("mul", "weighted", {inner, *routed.slot_weights});
+  return net.expert_product("ffn2", inner, width, "none", style.bias);
+}
+
+}  // namespace
+
+TensorId experts_ffn(TransformerNetwork& net, TensorId x, const ExpertSizes& sizes) {
+  const TensorId travelling = sizes.latent > 0 ? net.linear_without_bias("latent_down", x, sizes.latent) : x;
+  const RoutedTokens routed = route_tokens(net, x, travelling, sizes);
+  const std::int64_t width = sizes.latent > 0 ? sizes.latent : sizes.hidden;
+  const TensorId results =
+      sizes.style.gated ? gated_expert(net, routed, sizes, width) : plain_expert(net, routed, sizes, width);
+  const TensorId combined = combine_experts(net, results, routed, sizes);
+  return sizes.latent > 0 ? net.linear_without_bias("latent_up", combined, sizes.hidden) : combined;
+}
+
+TensorId weighted_shared_expert(TransformerNetwork& net, TensorId x, std::int64_t hidden, std::int64_t ffn,
+                                const FeedForwardStyle& style) {
+  GraphBuilder& builder = net.builder();
+  const TensorId score = builder.add("linear", "shared_router", {x}, {{"out", Sizes{1}}, {"bias", 0}});
+  const TensorId weight = builder.add("sigmoid", "shared_weight", {score});
+  return builder.add("mul", "shared_weighted", {feed_forward(net, "shared_", x, hidden, ffn, style), weight});
 }
 
 ZooOptions experts_options(std::int64_t experts, std::int64_t top_k) {

@@ -1,16 +1,23 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 
 #include "models/zoo/transformer.h"
 
 namespace pipesim {
 
-/// down(silu(gate(x)) · up(x)) without biases; its operators are "<prefix>gate", "<prefix>up" and so on.
-TensorId gated_ffn(TransformerNetwork& net, const std::string& prefix, TensorId x, std::int64_t hidden,
-                   std::int64_t ffn);
+/// What a feed-forward part and an expert have between their products.
+struct FeedForwardStyle {
+  std::string activation = "silu";
+  bool gated = true;  ///< down(activation(gate(x)) · up(x)), or ffn2(activation(ffn1(x)))
+  bool bias = false;  ///< of all products
+};
+
+/// Operators "<prefix>gate", "<prefix>up", "<prefix>gated" and "<prefix>down", or "<prefix>ffn1" and
+/// "<prefix>ffn2".
+TensorId feed_forward(TransformerNetwork& net, const std::string& prefix, TensorId x, std::int64_t hidden,
+                      std::int64_t ffn, const FeedForwardStyle& style = {});
 
 /// Sizes of a layer of experts; a sample is one or more groups of tokens, each with a capacity of its own.
 struct ExpertSizes {
@@ -20,26 +27,22 @@ struct ExpertSizes {
   std::string tokens = "own";    ///< type in which they travel: own, float8
   std::int64_t nodes = 0;        ///< NodeRoute::nodes
   std::string gate = "softmax";  ///< the kind of operator that makes weights of a router's scores
+  FeedForwardStyle style = {};
+  std::int64_t latent = 0;  ///< width in which tokens travel and experts read and write; 0: hidden
 };
 
 /// From the options of experts_options(), hidden and sequence. `ffn`: the width of an expert.
 ExpertSizes expert_sizes(const ZooValues& values, std::int64_t ffn);
 
-/// Tokens by expert, and the weights of each token's experts. Networks that keep as Megatron-LM does (from
-/// 0.13 on) weigh what enters an expert's last product, not what leaves it, so that nothing that experts
-/// return is kept for backward: `slot_weights` are those of the tokens' slots then.
-struct RoutedTokens {
-  TensorId tokens, weights;
-  std::optional<TensorId> slot_weights = {};
-};
-/// Operators "router", "router_weights" and "dispatch".
-RoutedTokens route_tokens(TransformerNetwork& net, TensorId x, const ExpertSizes& sizes);
-/// The operator "combine": adds up what experts made of the tokens.
-TensorId combine_experts(TransformerNetwork& net, TensorId results, const RoutedTokens& routed,
-                         const ExpertSizes& sizes);
-
-/// Routes each token to its top_k experts, each a gated feed-forward part, and adds up by router weight.
+/// Routes each token to its top_k experts, each a feed-forward part, and adds up by router weight: "router",
+/// "router_weights", "dispatch", products as those of feed_forward(), "combine". With a latent "latent_down"
+/// comes before the dispatch and "latent_up" behind all (NVIDIA, 2025, "Nemotron 3", LatentMoE).
 TensorId experts_ffn(TransformerNetwork& net, TensorId x, const ExpertSizes& sizes);
+
+/// An expert that all tokens share, "shared_gate" and so on, weighted by a sigmoid of its own (Qwen team,
+/// 2024, "Qwen1.5-MoE"): "shared_router", "shared_weight" and "shared_weighted".
+TensorId weighted_shared_expert(TransformerNetwork& net, TensorId x, std::int64_t hidden, std::int64_t ffn,
+                                const FeedForwardStyle& style = {});
 
 /// `experts` 1: a model that has none unless told otherwise. Options experts, top_k, capacity_factor,
 /// token_groups, dispatch, token_nodes.

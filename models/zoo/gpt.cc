@@ -17,14 +17,6 @@ struct GptLayer {
   std::optional<ExpertSizes> experts = {};  ///< in place of the feed-forward part
 };
 
-/// Experts are two products with gelu in between, without biases.
-TensorId gpt_experts(TransformerNetwork& net, TensorId x, const ExpertSizes& sizes) {
-  const RoutedTokens routed = route_tokens(net, x, sizes);
-  TensorId inner = net.expert_product("ffn1", routed.tokens, sizes.ffn, "gelu");
-  if (routed.slot_weights) inner = net.builder().add("mul", "weighted", {inner, *routed.slot_weights});
-  return combine_experts(net, net.expert_product("ffn2", inner, sizes.hidden), routed, sizes);
-}
-
 /// Norms come before attention and the feed-forward part.
 TensorId gpt_layer(TransformerNetwork& net, TensorId x, const GptLayer& layer) {
   TensorId y =
@@ -32,7 +24,7 @@ TensorId gpt_layer(TransformerNetwork& net, TensorId x, const GptLayer& layer) {
                          {.causal = true, .bias = layer.bias, .rotary = layer.rotary, .alibi = layer.alibi});
   x = net.add("attention_add", x, net.dropout("attention_dropout", y));
   y = net.norm("layer_norm", "ffn_norm", x);
-  y = layer.experts ? gpt_experts(net, y, *layer.experts)
+  y = layer.experts ? experts_ffn(net, y, *layer.experts)
                     : net.linear("ffn2", net.linear("ffn1", y, layer.ffn, "gelu", layer.bias), layer.hidden,
                                  "none", layer.bias);
   return net.add("ffn_add", x, net.dropout("ffn_dropout", y));
@@ -59,7 +51,10 @@ OperatorGraph gpt(const ZooValues& values) {
   GptLayer layer = layer_of(values);
   layer.bias = values.word("bias") == "yes";
   layer.rotary = values.word("position") == "rotary";
-  if (values.integer("experts") > 1) layer.experts = expert_sizes(values, layer.ffn);
+  if (values.integer("experts") > 1) {
+    layer.experts = expert_sizes(values, layer.ffn);
+    layer.experts->style = {.activation = "gelu", .gated = false};
+  }
   TensorId x = net.embedding("word_embedding", net.indices("words"), values.integer("vocab"));
   if (!layer.rotary) {
     const TensorId positions =

@@ -8,14 +8,14 @@ namespace pipesim {
 
 namespace {
 
-OperatorGraph llama_network(const ZooValues& values, bool head_norm) {
+OperatorGraph llama_network(const ZooValues& values, TransformerNetwork::HeadNorm head_norm) {
   TransformerNetwork net(values);
   const std::int64_t hidden = values.integer("hidden"), ffn = ffn_width(values);
   TensorId x = net.embedding("word_embedding", net.indices("words"), values.integer("vocab"));
   for (std::int64_t i = 1; i <= values.integer("layers"); ++i) {
     net.builder().begin_repeat("layer", i);
     x = llama_attention(net, x, head_norm);
-    x = net.add("ffn_add", x, gated_ffn(net, "", net.norm("rms_norm", "ffn_norm", x), hidden, ffn));
+    x = net.add("ffn_add", x, feed_forward(net, "", net.norm("rms_norm", "ffn_norm", x), hidden, ffn));
     net.builder().end_repeat();
   }
   x = net.norm("rms_norm", "norm", x);
@@ -23,8 +23,12 @@ OperatorGraph llama_network(const ZooValues& values, bool head_norm) {
   return net.build();
 }
 
-OperatorGraph llama(const ZooValues& values) { return llama_network(values, false); }
-OperatorGraph dense_qwen3(const ZooValues& values) { return llama_network(values, true); }
+OperatorGraph llama(const ZooValues& values) {
+  return llama_network(values, TransformerNetwork::HeadNorm::None);
+}
+OperatorGraph dense_qwen3(const ZooValues& values) {
+  return llama_network(values, TransformerNetwork::HeadNorm::Each);
+}
 
 ZooModel llama_model(std::string name, std::string description, std::string source, std::int64_t sequence,
                      const TransformerSizes& sizes, std::int64_t vocabulary,

@@ -24,6 +24,15 @@ std::optional<Number> parse(std::string_view text) {
 
 std::string joined(const std::vector<std::string>& words) { return list_names(words, words.size()); }
 
+bool is_pattern(std::string_view text) {
+  constexpr std::string_view kOthers = "()-";
+  constexpr std::size_t kLongest = 1000;
+  return !text.empty() && text.size() <= kLongest && std::ranges::all_of(text, [&](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           kOthers.find(c) != std::string_view::npos;
+  });
+}
+
 std::vector<std::string_view> pieces(std::string_view text, char separator) {
   std::vector<std::string_view> found;
   while (true) {
@@ -44,6 +53,8 @@ std::optional<std::string> spelled_integer(const ZooOption& option, std::string_
 }
 
 std::optional<std::string> spelled(const ZooOption& option, std::string_view value) {
+  if (option.kind == ZooOption::Kind::Pattern)
+    return is_pattern(value) ? std::optional<std::string>(value) : std::nullopt;
   if (option.kind == ZooOption::Kind::Word) {
     if (std::count(option.words.begin(), option.words.end(), value) == 0) return std::nullopt;
     return std::string(value);
@@ -118,8 +129,14 @@ ZooOption ZooOption::word(std::string key, std::vector<std::string> words, const
   return {std::move(key), Kind::Word, value, 0, 0, std::move(words), std::move(help)};
 }
 
+ZooOption ZooOption::pattern(std::string key, const std::string& value, std::string help) {
+  return {std::move(key), Kind::Pattern, value, 0, 0, {}, std::move(help)};
+}
+
 std::string ZooOption::allowed() const {
   switch (kind) {
+    case Kind::Pattern:
+      return "letters, digits, \"(\", \")\" and \"-\"";
     case Kind::Integer:
       return fmt::format("an integer from {} to {}", static_cast<std::int64_t>(lowest),
                          static_cast<std::int64_t>(highest));

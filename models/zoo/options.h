@@ -12,7 +12,7 @@ namespace pipesim {
 
 /// A size or choice that a zoo model offers as key=value.
 struct ZooOption {
-  enum class Kind : std::uint8_t { Integer, Integers, Real, Word };
+  enum class Kind : std::uint8_t { Integer, Integers, Real, Word, Pattern };
   std::string key;
   Kind kind = Kind::Integer;
   std::string default_value;
@@ -28,6 +28,8 @@ struct ZooOption {
   static ZooOption real(std::string key, double value, double lowest, double highest, std::string help);
   static ZooOption word(std::string key, std::vector<std::string> words, const std::string& value,
                         std::string help);
+  /// Letters, digits, parentheses and hyphens, which the model reads itself.
+  static ZooOption pattern(std::string key, const std::string& value, std::string help);
 
   [[nodiscard]] std::string allowed() const;  ///< "an integer from 1 to 64", "one of float32, float16"
   /// The value in its shortest spelling ("08" is "8"). InputError `KEY must be ALLOWED, got "VALUE"`.

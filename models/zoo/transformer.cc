@@ -22,14 +22,15 @@ TransformerNetwork::TransformerNetwork(const ZooValues& values)
       batch_(values.integer("batch")),
       sequence_(values.integer("sequence")),
       hidden_(values.integer("hidden")),
+      heads_(values.integer("heads")),
       kv_heads_(values.integer(groups_heads(values) ? "kv_heads" : "heads")),
-      group_(groups_heads(values) ? values.quotient("heads", "kv_heads") : 1),
       head_width_(values.has("head_width") && values.integer("head_width") > 0
                       ? values.integer("head_width")
                       : values.quotient("hidden", "heads")),
       attention_bias_(values.has("attention_bias") ? values.word("attention_bias") : "none"),
       dropout_rate_(values.has("dropout") ? values.real("dropout") : 0),
       score_dropout_(values.has("attention_dropout") ? values.real("attention_dropout") : dropout_rate_),
+      logit_cap_(values.has("logit_cap") ? values.real("logit_cap") : 0),
       writes_scores_(values.has("attention") && values.word("attention") == "scores"),
       projects_at_once_(values.has("qkv") && values.word("qkv") == "fused"),
       zigzag_(values.has("zigzag") ? values.integer("zigzag") : 1),
@@ -45,6 +46,9 @@ TransformerNetwork::TransformerNetwork(const ZooValues& values)
       keeps_swiglu_narrow_(values.has("swiglu_inputs") && values.word("swiglu_inputs") == "float8"),
       float8_(values.has("products") && values.word("products") == "float8"),
       adapters_(adapters(values)) {
+  if (groups_heads(values)) static_cast<void>(values.quotient("heads", "kv_heads"));
+  if (logit_cap_ > 0 && loss_chunks_ > 0)
+    values.fail("logit_cap needs loss_chunks=0: the chunked loss does not cap its logits");
   if (keeps_swiglu_narrow_ && !fuses_swiglu_)
     values.fail("swiglu_inputs=float8 needs the fused kernel: swiglu=fused, or kept=megatron");
   builder_.freeze(adapters_.any());
@@ -110,9 +114,10 @@ TensorId TransformerNetwork::product(LayerProduct part, const std::string& name,
 }
 
 TensorId TransformerNetwork::expert_product(const std::string& name, TensorId tokens, std::int64_t out,
-                                            const std::string& activation) {
-  return builder_.add("expert_linear", name, {tokens},
-                      {{"out", out}, {"activation", activation}, {"stored", adapters_.storage}});
+                                            const std::string& activation, bool bias) {
+  Attributes attributes{{"out", out}, {"activation", activation}, {"stored", adapters_.storage}};
+  if (bias) attributes.emplace("bias", 1);
+  return builder_.add("expert_linear", name, {tokens}, attributes);
 }
 
 OperatorGraph TransformerNetwork::build() {
@@ -122,8 +127,10 @@ OperatorGraph TransformerNetwork::build() {
   return builder_.build();
 }
 
-TensorId TransformerNetwork::rotary(const std::string& name, TensorId x) {
-  return builder_.add("rotary", name, {x}, {{"zigzag", zigzag_}});
+TensorId TransformerNetwork::rotary(const std::string& name, TensorId x, std::int64_t width) {
+  Attributes attributes{{"zigzag", zigzag_}};
+  if (width > 0 && width < builder_.shape(x).back()) attributes.emplace("width", width);
+  return builder_.add("rotary", name, {x}, attributes);
 }
 
 TensorId TransformerNetwork::dropout(const std::string& name, TensorId x) {
@@ -131,35 +138,63 @@ TensorId TransformerNetwork::dropout(const std::string& name, TensorId x) {
   return builder_.add("dropout", name, {x}, {{"rate", dropout_rate_}, {"keep_mask", keeps_masks() ? 1 : 0}});
 }
 
+TransformerNetwork::AttentionHeads TransformerNetwork::heads_of(const AttentionStyle& style) const {
+  AttentionHeads heads = style.heads;
+  if (heads.heads == 0) heads.heads = heads_;
+  if (heads.kv_heads == 0) heads.kv_heads = kv_heads_;
+  if (heads.width == 0) heads.width = head_width_;
+  if (heads.value_width == 0) heads.value_width = heads.width;
+  return heads;
+}
+
+TensorId TransformerNetwork::norm_heads(HeadNorm which, const std::string& name, TensorId x) {
+  if (which == HeadNorm::None) return x;
+  if (which == HeadNorm::Each) return norm("rms_norm", name, x);
+  const Sizes shape = builder_.shape(x);
+  std::int64_t width = 1;
+  for (std::size_t i = 2; i < shape.size(); ++i) width *= shape[i];
+  const TensorId joined =
+      builder_.add("reshape", name + "_joined", {x}, {{"shape", Sizes{shape[0], shape[1], width}}});
+  return builder_.add("reshape", name + "_heads", {norm("rms_norm", name, joined)}, {{"shape", shape}});
+}
+
 TensorId TransformerNetwork::attention(const std::string& prefix, TensorId x, TensorId read,
                                        const AttentionStyle& style) {
   const std::int64_t bias = style.bias || attention_bias_ != "none" ? 1 : 0;
+  const AttentionHeads heads = heads_of(style);
   const auto project = [&](LayerProduct part, const char* name, TensorId from, Sizes out) {
     return product(part, prefix + name, from, {{"out", std::move(out)}, {"bias", bias}});
   };
-  TensorId query = project(LayerProduct::Query, "query", x, {kv_heads_, group_, head_width_});
-  TensorId key = project(LayerProduct::OtherAttention, "key", read, {kv_heads_, head_width_});
-  const TensorId value = project(LayerProduct::Value, "value", read, {kv_heads_, head_width_});
-  if (style.head_norm) {
-    query = norm("rms_norm", prefix + "query_norm", query);
-    key = norm("rms_norm", prefix + "key_norm", key);
-  }
+  TensorId query =
+      project(LayerProduct::Query, "query", x, {heads.kv_heads, heads.heads / heads.kv_heads, heads.width});
+  TensorId key = project(LayerProduct::OtherAttention, "key", read, {heads.kv_heads, heads.width});
+  const TensorId value = style.values_are_keys ? key
+                                               : project(LayerProduct::Value, "value", read,
+                                                         {heads.kv_heads, heads.value_width});
+  query = norm_heads(style.head_norm, prefix + "query_norm", query);
+  key = norm_heads(style.head_norm, prefix + "key_norm", key);
   if (style.rotary) {
-    query = rotary(prefix + "query_rotary", query);
-    key = rotary(prefix + "key_rotary", key);
+    query = rotary(prefix + "query_rotary", query, style.rotary_width);
+    key = rotary(prefix + "key_rotary", key, style.rotary_width);
   }
-  return mix_values(prefix, query, key, value, style);
+  return mix_values(prefix, x, query, key, value, style);
 }
 
-TensorId TransformerNetwork::mix_values(const std::string& prefix, TensorId query, TensorId key,
-                                        TensorId value, const AttentionStyle& style) {
+TensorId TransformerNetwork::weigh_values(const std::string& prefix, TensorId query, TensorId key,
+                                          TensorId value, const AttentionStyle& style) {
+  if (style.selected.valid())
+    return builder_.add("selected_attention", prefix + "attention", {query, key, value, style.selected});
   const bool relative = !style.relative.empty();
   Attributes attributes = {{"causal", style.causal ? 1 : 0}};
   if (style.causal) {
     attributes["zigzag"] = zigzag_;
-    attributes["document_length"] = document_length_;
+    // The smaller of the two is the narrower only if it divides the other, as chunks of documents do.
+    attributes["document_length"] = style.chunk > 0 ? style.chunk : document_length_;
   }
   if (relative) attributes["buckets"] = 32;
+  if (style.window > 0) attributes["window"] = style.window;
+  if (style.sinks) attributes["sinks"] = 1;
+  if (style.cap > 0) attributes["cap"] = style.cap;
   if (writes_scores_) {
     attributes["dropout"] = score_dropout_;
     attributes["alibi"] = style.alibi ? 1 : 0;
@@ -168,7 +203,7 @@ TensorId TransformerNetwork::mix_values(const std::string& prefix, TensorId quer
     // own.
     attributes["keep_copy"] = keeps_as_megatron_ && !float8_ ? 1 : 0;
   }
-  if (group_ > 1) {
+  if (builder_.shape(query)[3] > 1) {
     attributes["keep_repeated"] = keeps_eagerly_ ? 1 : 0;  // copies, which are no views of anything
   } else if (style.rotary) {
     attributes["keep_projected"] = keeps_as_torch_ && projects_at_once_ ? 1 : 0;
@@ -177,37 +212,47 @@ TensorId TransformerNetwork::mix_values(const std::string& prefix, TensorId quer
                      : relative     ? "relative_attention"
                      : style.alibi  ? "alibi_attention"
                                     : "attention";
-  const TensorId mixed =
-      builder_.add(kind, prefix + "attention", {query, key, value}, attributes,
-                   relative ? std::vector<std::string>{style.relative} : std::vector<std::string>{});
+  return builder_.add(kind, prefix + "attention", {query, key, value}, attributes,
+                      relative ? std::vector<std::string>{style.relative} : std::vector<std::string>{});
+}
+
+TensorId TransformerNetwork::mix_values(const std::string& prefix, TensorId x, TensorId query, TensorId key,
+                                        TensorId value, const AttentionStyle& style) {
+  TensorId mixed = weigh_values(prefix, query, key, value, style);
+  if (style.gate != OutputGate::None) {
+    const Sizes shape = builder_.shape(mixed);
+    const std::int64_t width = style.gate == OutputGate::Element ? shape[4] : 1;
+    const TensorId gate = product(LayerProduct::OtherAttention, prefix + "attention_gate", x,
+                                  {{"out", Sizes{shape[2], shape[3], width}}, {"bias", 0}});
+    mixed = builder_.add("mul", prefix + "attention_gated",
+                         {mixed, builder_.add("sigmoid", prefix + "attention_gate_share", {gate})});
+  }
   return product(
       LayerProduct::OtherAttention, prefix + "output", mixed,
       {{"out", Sizes{hidden_}}, {"contract", 3}, {"bias", style.bias || attention_bias_ == "all" ? 1 : 0}});
 }
 
 void TransformerNetwork::predict_words(TensorId x, std::int64_t vocabulary, bool tied, bool bias) {
-  std::vector<std::string> weights = {tied ? "word_embedding.w" : "projection.w"};
-  if (bias) weights.emplace_back("projection.b");
-  add_loss("", x, {{"out", vocabulary}, {"bias", bias ? 1 : 0}, {"transpose_weight", tied ? 1 : 0}}, weights);
+  projection_ = {{"out", vocabulary}, {"bias", bias ? 1 : 0}, {"transpose_weight", tied ? 1 : 0}};
+  projection_weights_ = {tied ? "word_embedding.w" : "projection.w"};
+  if (bias) projection_weights_.emplace_back("projection.b");
+  add_loss("", x);
 }
 
-void TransformerNetwork::predict_words_again(const std::string& prefix, TensorId x, std::int64_t vocabulary) {
-  add_loss(prefix, x, {{"out", vocabulary}, {"bias", 0}, {"transpose_weight", 0}}, {"projection.w"});
-}
-
-void TransformerNetwork::add_loss(const std::string& prefix, TensorId x, const Attributes& projection,
-                                  const std::vector<std::string>& weights) {
+void TransformerNetwork::add_loss(const std::string& prefix, TensorId x) {
   const std::string labels = prefix + "labels";
-  Attributes attributes = projection;
+  Attributes attributes = projection_;
   if (loss_chunks_ > 0) {
     attributes["chunks"] = loss_chunks_;
     builder_.add("linear_cross_entropy", prefix + "loss", {x, indices(labels, builder_.shape(x)[1])},
-                 attributes, weights);
+                 attributes, projection_weights_);
     return;
   }
-  attributes["out"] = Sizes{std::get<std::int64_t>(projection.at("out"))};
+  attributes["out"] = Sizes{std::get<std::int64_t>(projection_.at("out"))};
   attributes["uneven"] = 1;
-  const TensorId scores = builder_.add("linear", prefix + "projection", {x}, attributes, weights);
+  TensorId scores = builder_.add("linear", prefix + "projection", {x}, attributes, projection_weights_);
+  // The scale before and behind the hyperbolic tangent is a part of its kernel.
+  if (logit_cap_ > 0) scores = builder_.add("tanh", prefix + "projection_cap", {scores});
   builder_.add("cross_entropy", prefix + "loss", {scores, indices(labels, builder_.shape(x)[1])},
                {{"keep_softmax", keeps_as_megatron_ ? 1 : 0}, {"keep_log_softmax", keeps_as_torch_ ? 1 : 0}});
 }
@@ -332,7 +377,7 @@ ZooOption positions_option(std::int64_t value) {
                             "rows of the position table, at least the sequence");
 }
 
-TensorId llama_attention(TransformerNetwork& net, TensorId x, bool head_norm) {
+TensorId llama_attention(TransformerNetwork& net, TensorId x, TransformerNetwork::HeadNorm head_norm) {
   const TensorId normed = net.norm("rms_norm", "attention_norm", x);
   return net.add(
       "attention_add", x,

@@ -40,8 +40,10 @@ class TransformerNetwork {
   TensorId product(LayerProduct part, const std::string& name, TensorId x, Attributes attributes);
   /// A product of experts, which have no adapters.
   TensorId expert_product(const std::string& name, TensorId tokens, std::int64_t out,
-                          const std::string& activation = "none");
+                          const std::string& activation = "none", bool bias = false);
   TensorId norm(const std::string& kind, const std::string& name, TensorId x);
+  /// Whether weights are frozen, as where adapters are trained in their place.
+  [[nodiscard]] bool freezes() const { return adapters_.any(); }
   [[nodiscard]] bool keeps_as_megatron() const { return keeps_as_megatron_; }
   /// Whether each operation of PyTorch's keeps what it needs, as where the model is not compiled as a whole.
   [[nodiscard]] bool keeps_as_torch() const { return keeps_as_torch_; }
@@ -53,23 +55,43 @@ class TransformerNetwork {
   }
   TensorId add(const std::string& name, TensorId x, TensorId y) { return builder_.add("add", name, {x, y}); }
   TensorId dropout(const std::string& name, TensorId x);
-  TensorId rotary(const std::string& name, TensorId x);
+  /// `width`: the elements of the last dimension that are rotated; 0: all.
+  TensorId rotary(const std::string& name, TensorId x, std::int64_t width = 0);
+
+  /// Sizes of an attention's heads; 0: those of the network, and value_width that of the head.
+  struct AttentionHeads {
+    std::int64_t heads = 0, kv_heads = 0, width = 0, value_width = 0;
+  };
+  /// RMS norms of queries and keys, before they are rotated: none, of each head, of all heads together.
+  enum class HeadNorm : std::uint8_t { None, Each, All };
+  /// What the mixed values are multiplied by, a sigmoid of a product of x: none, one of each head, or one of
+  /// each element.
+  enum class OutputGate : std::uint8_t { None, Head, Element };
 
   /// The options in which the attention of networks differs.
   struct AttentionStyle {
     bool causal = false, bias = true, rotary = false;
-    bool head_norm = false;     ///< RMS norms of each head's queries and keys, before they are rotated
+    HeadNorm head_norm = HeadNorm::None;
     bool alibi = false;         ///< scores fall with the distance
     std::string relative = {};  ///< the weight that holds biases of scores by distance; "": none
+    AttentionHeads heads = {};
+    std::int64_t rotary_width = 0;  ///< elements of a head that are rotated; 0: all
+    std::int64_t window = 0;        ///< keys that a query sees, its own among them; 0: all
+    std::int64_t chunk = 0;         ///< positions of a part that sees itself only; 0: all
+    bool sinks = false;             ///< a learned score of each head that has no value
+    double cap = 0;                 ///< where scores level off; 0: nowhere
+    bool values_are_keys = false;   ///< one product makes both
+    OutputGate gate = OutputGate::None;
+    TensorId selected = {};  ///< positions of the keys that each query sees, where it is valid
   };
   /// Projections, attention and output projection: "query", "key", "value", "attention", "output". Queries
   /// are [b, s, kv heads, heads per kv head, width], so grouped-query attention needs no reshape.
   TensorId self_attention(TensorId x, const AttentionStyle& style) { return attention("", x, x, style); }
   /// The same with keys and values from another sequence, `read`, and names that begin with `prefix`.
   TensorId attention(const std::string& prefix, TensorId x, TensorId read, const AttentionStyle& style);
-  /// "attention" and "output" alone, of finished queries [b, s, kv heads, heads per kv head, width], keys and
-  /// values.
-  TensorId mix_values(const std::string& prefix, TensorId query, TensorId key, TensorId value,
+  /// "gate", "attention" and "output" alone, of finished queries [b, s, kv heads, heads per kv head, width],
+  /// keys and values. `x`: what the gate reads.
+  TensorId mix_values(const std::string& prefix, TensorId x, TensorId query, TensorId key, TensorId value,
                       const AttentionStyle& style);
 
   /// Scores of all words and the loss, "projection" and "loss"; with option loss_chunks "loss" alone, whose
@@ -78,27 +100,32 @@ class TransformerNetwork {
   void predict_words(TensorId x, std::int64_t vocabulary, bool tied, bool bias);
   /// The same once more of other labels, with the weights that predict_words() made and names that begin with
   /// `prefix`.
-  void predict_words_again(const std::string& prefix, TensorId x, std::int64_t vocabulary);
+  void predict_words_again(const std::string& prefix, TensorId x) { add_loss(prefix, x); }
 
   /// The finished model. InputError where adapters are asked for and no layer has a product that takes one.
   [[nodiscard]] OperatorGraph build();
 
  private:
   [[nodiscard]] bool keeps_masks() const { return keeps_as_megatron_ || keeps_as_torch_; }
-  void add_loss(const std::string& prefix, TensorId x, const Attributes& projection,
-                const std::vector<std::string>& weights);
+  [[nodiscard]] AttentionHeads heads_of(const AttentionStyle& style) const;
+  TensorId norm_heads(HeadNorm which, const std::string& name, TensorId x);
+  TensorId weigh_values(const std::string& prefix, TensorId query, TensorId key, TensorId value,
+                        const AttentionStyle& style);
+  void add_loss(const std::string& prefix, TensorId x);
 
   GraphBuilder builder_;
-  std::int64_t batch_, sequence_, hidden_, kv_heads_, group_, head_width_;
+  std::int64_t batch_, sequence_, hidden_, heads_, kv_heads_, head_width_;
   std::string attention_bias_;  // none, qkv or all
-  double dropout_rate_, score_dropout_;
+  double dropout_rate_, score_dropout_, logit_cap_;
   bool writes_scores_, projects_at_once_;
   std::int64_t zigzag_, document_length_;
   std::int64_t loss_chunks_;  // 0: the projection is apart from the loss
   bool keeps_as_megatron_, keeps_compiled_, keeps_as_torch_, keeps_eagerly_, fuses_swiglu_,
       keeps_swiglu_narrow_, float8_;
   Adapters adapters_;
-  bool adapted_ = false;  // some product has adapters
+  bool adapted_ = false;   // some product has adapters
+  Attributes projection_;  // of the last predict_words()
+  std::vector<std::string> projection_weights_;
 };
 
 /// The options batch, dtype, sequence, layers, hidden and heads that all transformers start with, then
@@ -136,7 +163,7 @@ ZooOption positions_option(std::int64_t value);
 
 /// The layer that Llama, Mixtral and Qwen3 share up to its feed-forward part: x + attention(norm(x)), rotary;
 /// biases as option attention_bias says.
-TensorId llama_attention(TransformerNetwork& net, TensorId x, bool head_norm);
+TensorId llama_attention(TransformerNetwork& net, TensorId x, TransformerNetwork::HeadNorm head_norm);
 /// Options of all three, head_width and attention_bias among them.
 ZooOptions llama_options(std::int64_t sequence, const TransformerSizes& sizes, std::int64_t vocabulary,
                          const DecoderDefinition& definition);

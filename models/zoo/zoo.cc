@@ -16,11 +16,11 @@ namespace {
 
 std::vector<ZooModel> all_families() {
   std::vector<ZooModel> models;
-  for (auto family : {plain_models,     resnet_models, inception_models, densenet_models, amoebanet_models,
-                      recurrent_models, gnmt_models,   bert_models,      xlnet_models,    t5_models,
-                      gpt_models,       llama_models,  experts_models,   deepseek_models, mamba_models,
-                      vision_models,    swin_models,   stitched_models,  unet_models,     dit_models,
-                      dlrm_models}) {
+  for (auto family :
+       {plain_models, resnet_models,   inception_models, densenet_models, amoebanet_models, recurrent_models,
+        gnmt_models,  bert_models,     xlnet_models,     t5_models,       whisper_models,   gpt_models,
+        llama_models, experts_models,  deepseek_models,  decoder_models,  mamba_models,     vision_models,
+        swin_models,  stitched_models, unet_models,      dit_models,      dlrm_models}) {
     std::vector<ZooModel> members = family();
     for (ZooModel& model : members) models.push_back(std::move(model));
   }

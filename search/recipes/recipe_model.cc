@@ -166,7 +166,8 @@ std::vector<OperatorId> RecipeModel::find_asked() const {
     const Operator& op = graph_.operators()[i];
     std::vector<std::int64_t> kind{axes_.is_of_experts(OperatorId(i)) ? 1 : 0,
                                    is_multi_head(op) || is_multi_head_scan(op) ? num_heads(op) : 0,
-                                   is_multi_head_scan(op) ? 1 : 0, op.rotation ? 1 : 0};
+                                   is_multi_head_scan(op) ? 1 : 0, op.kind == "selective_scan" ? 1 : 0,
+                                   op.rotation ? 1 : 0};
     for (const AxisRole role : {AxisRole::Features, AxisRole::Experts, AxisRole::Sequence}) {
       kind.push_back(-1);
       for (const FactorIndex f : axes_.factors(OperatorId(i), role)) {
@@ -182,6 +183,9 @@ std::vector<OperatorId> RecipeModel::find_asked() const {
 std::optional<std::string> RecipeModel::illegal_tensor(const Recipe& recipe) const {
   for (const OperatorId id : asked_) {
     const Operator& op = graph_.op(id);
+    if (op.kind == "selective_scan" && recipe.context > 1)
+      return fmt::format("cp{} divides positions, all of which \"{}\" needs in turn", recipe.context,
+                         op.name);
     if (is_multi_head(op) || is_multi_head_scan(op)) {
       const std::int64_t heads = num_heads(op),
                          exchanged = is_multi_head_scan(op) ? recipe.context : recipe.ulysses;

@@ -166,23 +166,79 @@ Recompute parse_recompute(std::string_view text) {
 
 namespace {
 
+// "layer12" of the operator "layer12.query" with the repeat "layer#.query"; "" where its name is no such.
+std::string_view numbered_repeat(const Operator& op) {
+  const std::string_view name = op.name;
+  const std::size_t prefix = op.repeat.find('#');
+  if (prefix == std::string::npos || !name.starts_with(std::string_view(op.repeat).substr(0, prefix)))
+    return "";
+  const std::size_t end = name.find_first_not_of("0123456789", prefix);
+  return end == prefix || end == std::string_view::npos ? "" : name.substr(0, end);
+}
+
 // Runs of operators of one repeat ("layer#" once more).
 std::vector<std::int32_t> labelled_layers(const OperatorGraph& graph) {
   std::vector<std::int32_t> layer_of;
   std::set<std::string_view> seen;  // labels of the layer
-  std::string_view now;             // what is repeated in it
+  std::string_view now, number;     // what is repeated in it, and its name where it has one
   std::int32_t layers = 0;
   for (const Operator& op : graph.operators()) {
     const std::string_view repeated = std::string_view(op.repeat).substr(0, op.repeat.find('#'));
-    if (repeated != now || seen.contains(op.repeat)) {
+    if (repeated != now || numbered_repeat(op) != number || seen.contains(op.repeat)) {
       seen.clear();
-      now = repeated;
+      now = repeated, number = numbered_repeat(op);
       if (!now.empty()) ++layers;
     }
     layer_of.push_back(now.empty() ? kNoLayer : layers - 1);
     if (!now.empty()) seen.insert(op.repeat);
   }
   return layer_of;
+}
+
+// Which operators lead to a tensor.
+std::vector<bool> leading_to(const OperatorGraph& graph, TensorId tensor) {
+  std::vector<bool> leads(graph.operators().size(), false);
+  const auto mark = [&](TensorId t) {
+    if (const OperatorId producer = graph.tensor(t).producer; producer.valid())
+      leads[producer.index()] = true;
+  };
+  mark(tensor);
+  for (std::size_t i = leads.size(); i-- > 0;) {
+    if (!leads[i]) continue;
+    for (const TensorUse& use : graph.operators()[i].uses) {
+      if (use.role != Role::Output) mark(use.tensor);
+    }
+  }
+  return leads;
+}
+
+// Layers that make a part of the sequence, such as those of a vision tower, come before the stream as an
+// embedding does: they lead to a concatenation of positions whose other part is an embedding.
+void leave_out_towers(const OperatorGraph& graph, std::vector<std::int32_t>& layer_of) {
+  constexpr std::int64_t kPositions = 1;
+  std::int32_t first = 0;  // layer behind all towers
+  for (const Operator& op : graph.operators()) {
+    if (op.kind != "concat" || op.uses.size() != 3 || op.uses.back().dims.size() != 3 ||
+        std::get<std::int64_t>(op.attributes.at("axis")) != kPositions)
+      continue;
+    std::int32_t last = kNoLayer;
+    std::size_t with_layers = 0, embedded = 0;
+    for (std::size_t part = 0; part < 2; ++part) {
+      const std::vector<bool> leads = leading_to(graph, op.uses[part].tensor);
+      bool layers = false, embedding = false;
+      for (std::size_t i = 0; i < leads.size(); ++i) {
+        if (!leads[i]) continue;
+        layers = layers || layer_of[i] != kNoLayer;
+        embedding = embedding || graph.operators()[i].kind == "embedding";
+        last = std::max(last, layer_of[i]);
+      }
+      with_layers += layers;
+      embedded += embedding && !layers;
+    }
+    if (with_layers == 1 && embedded == 1) first = std::max(first, last + 1);
+  }
+  if (std::ranges::none_of(layer_of, [&](std::int32_t layer) { return layer >= first; })) return;
+  for (std::int32_t& layer : layer_of) layer = layer < first ? kNoLayer : layer - first;
 }
 
 }  // namespace
@@ -196,6 +252,7 @@ std::vector<std::int32_t> layers_of(const OperatorGraph& graph) {
   const std::ptrdiff_t layers = layer_of.empty() ? 0 : *std::ranges::max_element(layer_of) + 1;
   const bool most = 2 * in_layers > std::ssize(layer_of) && kLeastOperators * layers <= in_layers;
   if (!most) std::ranges::fill(layer_of, kNoLayer);
+  leave_out_towers(graph, layer_of);
   return layer_of;
 }
 

@@ -8,9 +8,9 @@
 namespace pipesim {
 namespace {
 
-// Operators [begin, end), one attention among them.
+// Operators [begin, end), one that mixes positions among them.
 struct Block {
-  std::size_t begin = 0, end = 0;
+  std::size_t begin = 0, mixer = 0, end = 0;
   [[nodiscard]] std::size_t size() const { return end - begin; }
 };
 
@@ -26,15 +26,16 @@ class BlockFinder {
     for (std::size_t first = 0; first < blocks_.size();) {
       const auto [period, count] = repetition(first);
       repeats = repeats || count > 1;
+      const std::size_t blocks = stand_alone(first, period) ? 1 : period;  // of a layer
       for (std::size_t i = 0; i < period * count; ++i) {
         // What stands behind the last repetition is no part of it.
         const Block& block = blocks_[first + i];
         const bool last = count > 1 && i + 1 == period * count;
-        const std::size_t size = last ? blocks_[first + i - period].size() : block.size();
+        const std::size_t size = last ? blocks_[first + i - period].size() : size_of(first + i);
         std::fill_n(layer_of.begin() + static_cast<std::ptrdiff_t>(block.begin), size,
-                    layers + static_cast<std::int32_t>(i / period));
+                    layers + static_cast<std::int32_t>(i / blocks));
       }
-      layers += static_cast<std::int32_t>(count);
+      layers += static_cast<std::int32_t>(count * period / blocks);
       first += period * count;
     }
     if (!repeats) std::ranges::fill(layer_of, -1);
@@ -55,13 +56,46 @@ class BlockFinder {
         if (passing[i] <= passing[begin]) begin = i;
       }
       if (!blocks_.empty()) blocks_.back().end = begin;
-      blocks_.push_back({begin, graph_.operators().size()});
+      blocks_.push_back({begin, attentions[a], graph_.operators().size()});
     }
+  }
+
+  // The last block ends where an earlier one like it does: what stands behind is no part of it.
+  [[nodiscard]] std::size_t size_of(std::size_t block) const {
+    if (block + 1 < blocks_.size()) return blocks_[block].size();
+    for (std::size_t earlier = 0; earlier < block; ++earlier) {
+      if (alike(earlier, block)) return blocks_[earlier].size();
+    }
+    return blocks_[block].size();
+  }
+
+  // Blocks that only repeat together are layers by themselves where each has both of a layer's parts, or a
+  // scan.
+  [[nodiscard]] bool stand_alone(std::size_t first, std::size_t period) const {
+    for (std::size_t i = first; i < first + period; ++i) {
+      if (!is_scan(graph_.operators()[blocks_[i].mixer].kind) && !has_feed_forward(blocks_[i])) return false;
+    }
+    return true;
+  }
+
+  // Whether products of a feed-forward part follow the mixer, beside the one that leads back to the stream
+  // and the first of the next block, which may stand before its mixer's own.
+  [[nodiscard]] bool has_feed_forward(const Block& block) const {
+    std::int64_t products = 0;
+    for (std::size_t i = block.mixer + 1; i < block.end; ++i) {
+      const Operator& op = graph_.operators()[i];
+      products += op.matrix && std::ranges::find(op.uses, Role::Weight, &TensorUse::role) != op.uses.end();
+    }
+    return products > 2;
+  }
+
+  static bool is_scan(const std::string& kind) {
+    return kind == "state_space_scan" || kind == "selective_scan" || kind == "gated_delta_rule";
   }
 
   [[nodiscard]] bool is_attention_at(OperatorId id) const {
     const std::string& kind = graph_.op(id).kind;
-    return is_attention(kind) || (kind == "softmax" && weighs_values(id));
+    return is_attention(kind) || is_scan(kind) || (kind == "softmax" && weighs_values(id));
   }
 
   // A softmax whose result, perhaps after dropout, is a factor of a product: attention in several operators.

@@ -184,8 +184,15 @@ TEST_P(EveryKind, ComputesTheSameHoweverItIsSplit) {
   const auto allowed = [&](const std::string& name) {
     if (GetParam() == DataType::Float32) return 1e-5;
     return std::ranges::any_of(cancelling, [&](const std::string& n) { return name.starts_with(n); })
-               ? 2e-2
+               ? 3e-2
                : narrow;
+  };
+  // The kind of operator "op67" for "gradient of op67.x107.rows.w", which is of the rows of its input.
+  const auto kind_of = [&](const std::string& error) {
+    const auto op = std::ranges::find_if(graph.operators(), [&](const Operator& o) {
+      return o.name.find('.') == std::string::npos && error.starts_with("gradient of " + o.name + ".");
+    });
+    return op == graph.operators().end() ? "no operator" : op->kind;
   };
   TensorError largest{"", 0};
   for_each_seed(25, [&](Rng& rng) {
@@ -200,7 +207,7 @@ TEST_P(EveryKind, ComputesTheSameHoweverItIsSplit) {
     const std::vector<TensorError> errors = reference.errors_of_first_step(strategy);
     EXPECT_GT(errors.size(), graph.operators().size());
     for (const TensorError& e : errors) {
-      EXPECT_LE(e.error, allowed(e.name)) << e.name << ", largest " << e.largest;
+      EXPECT_LE(e.error, allowed(e.name)) << e.name << " of " << kind_of(e.name) << ", largest " << e.largest;
       if (e.error > largest.error || std::isnan(e.error)) largest = e;
     }
   });

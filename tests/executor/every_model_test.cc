@@ -30,20 +30,33 @@ const std::map<std::string, std::string> narrow{
     {"sequence", "4"},     {"target", "4"},      {"positions", "4"},    {"channels", "4"},
     {"width", "1"},        {"filters", "16"},    {"rotary_width", "4"}, {"value_width", "6"},
     {"query_latent", "8"}, {"key_latent", "8"},  {"expert_ffn", "8"},   {"latent", "8"},
-    {"tokens", "4"},       {"window", "1"},      {"rows", "50"},        {"states", "4"}};
+    {"tokens", "4"},       {"window", "1"},      {"rows", "50"},        {"states", "4"},
+    {"frames", "8"},       {"mels", "4"}};
 
 // Those that say how many operators it has, or what they compute, keep their default.
 const std::set<std::string> deep{
-    "layers", "steps", "experts", "top_k", "auxiliary", "objective", "dropout", "capacity_factor", "widened",
-    "attention", "token_groups", "batch_norm", "projection", "dense_layers", "shared_experts", "zigzag",
-    "document_length", "loss_chunks", "attention_bias", "shared_ffn", "bias", "position", "kept", "swiglu",
-    "swiglu_inputs", "dispatch", "token_nodes", "products", "patch", "blocks", "bag", "expand", "kernel",
-    "anchors", "stitch",
+    "layers", "decoder_layers", "tables", "steps", "experts", "top_k", "auxiliary", "objective", "dropout",
+    "capacity_factor", "widened", "attention", "token_groups", "batch_norm", "projection", "dense_layers",
+    "shared_experts", "zigzag", "document_length", "loss_chunks", "attention_bias", "shared_ffn", "bias",
+    "position", "kept", "swiglu", "swiglu_inputs", "dispatch", "token_nodes", "products", "patch", "blocks",
+    "bag", "expand", "kernel", "anchors", "stitch",
     // The definition of a decoder, which costs nothing.
     "rotary_base", "rotary_scaling", "rotary_factor", "rotary_original", "rotary_low", "rotary_high",
     "rotary_mscale", "rotary_mscale_all", "norm_epsilon", "init_deviation", "expert_shares", "balance_loss",
     "router_groups", "router_top_groups", "router_scale", "further_tokens", "partial", "lora", "lora_targets",
-    "lora_dropout", "attention_dropout", "qkv", "base", "base_inputs"};
+    "lora_dropout", "attention_dropout", "qkv", "base", "base_inputs",
+    // Layers of the decoder, which at first has one kind; equal_decoders_test.cc trains the others.
+    "mixers", "ffns", "further_ffns", "norm", "norms", "residual", "embedding_norm", "head_norm",
+    "attention_gate", "sinks", "score_cap", "logit_cap", "values", "window_heads", "window_kv_heads",
+    "window_head_width", "window_value_width", "window_rotary_width", "chunk", "latent_of_keys",
+    "latent_of_queries", "latent_rotary_width", "index_heads", "index_width", "index_keys", "index_block",
+    "index_by_head", "delta_key_heads", "delta_value_heads", "delta_key_width", "delta_value_width",
+    "delta_kernel", "delta_decay", "delta_decay_latent", "delta_gate_latent", "ssm_heads", "ssm_head_width",
+    "ssm_groups", "ssm_states", "ssm_kernel", "ssm_chunk", "ssm_rank", "ssm_norms", "activation", "gated",
+    "ffn_bias", "expert_bias", "expert_latent", "shared_gate", "router", "projection_bias", "vision_words",
+    "vision_layers", "vision_hidden", "vision_heads", "vision_head_width", "vision_ffn",
+    "vision_patch_values", "vision_positions", "vision_merged", "vision_pooled", "vision_gated",
+    "vision_mergers"};
 
 std::string narrowed(const ZooModel& model) {
   std::string text = model.name;

@@ -58,8 +58,9 @@ TEST(Dlrm, HasTheTablesOfMlperf) {
 }
 
 std::vector<std::int64_t> rows_of(const std::string& model) {
+  const OperatorGraph graph = make_zoo_model(model);
   std::vector<std::int64_t> rows;
-  for (const Operator& op : make_zoo_model(model).operators()) {
+  for (const Operator& op : graph.operators()) {
     if (op.kind == "embedding_bag") rows.push_back(std::get<std::int64_t>(op.attributes.at("rows")));
   }
   return rows;
@@ -85,6 +86,13 @@ TEST(Dlrm, HasAnyTables) {
   EXPECT_EQ(
       refusal([] { make_zoo_model("dlrm:rows=100+"); }),
       "model \"dlrm:rows=100+\": rows must be integers from 2 to 1073741824, joined by +, got \"100+\"");
+}
+
+// The published 72,593,920 and 1,543,304,960, and a bias of the keys in each attention, which they do not
+// have.
+TEST(Whisper, HasTheWeightsThatWerePublished) {
+  EXPECT_EQ(make_zoo_model("whisper-base").parameter_count(), 72'593'920 + 18 * 512);
+  EXPECT_EQ(make_zoo_model("whisper-large").parameter_count(), 1'543'304'960 + 96 * 1280);
 }
 
 TEST(Mamba, LayersRepeat) {

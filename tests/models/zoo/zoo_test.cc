@@ -17,11 +17,13 @@ using testing::HasSubstr;
 const char* const all_names =
     "mlp, lenet, alexnet, vgg16, vgg19, resnet50, resnet101, resnet152, wide-resnet50-2, wide-resnet101-2, "
     "inception-v3, densenet121, amoebanet36, rnntc, rnnlm, nmt, gnmt8, gnmt16, "
-    "bert-base, bert-large, bert48, xlnet36, t5-base, t5-large, t5-3b, t5-11b, gpt, gpt2, gpt3-125m, "
+    "bert-base, bert-large, bert48, xlnet36, t5-base, t5-large, t5-3b, t5-11b, whisper-base, whisper-large, "
+    "gpt, gpt2, gpt3-125m, "
     "gpt3-350m, gpt3-760m, gpt3-1.3b, gpt3-2.7b, gpt3-6.7b, "
     "gpt3-13b, "
     "gpt3-175b, bloom-176b, llama, llama3-8b, llama3-70b, llama3-405b, qwen3-8b, mixtral-8x7b, "
-    "mixtral-8x22b, qwen3-235b, deepseek-v3, mamba-130m, mamba-370m, mamba-790m, mamba-1.4b, mamba-2.8b, "
+    "mixtral-8x22b, qwen3-235b, deepseek-v3, decoder, mamba-130m, mamba-370m, mamba-790m, mamba-1.4b, "
+    "mamba-2.8b, "
     "vit-ti16, vit-s16, vit-b16, vit-l16, vit-h14, swin-t, swin-s, swin-b, swin-l, snnet, unet-sd15, "
     "unet-sdxl, dit-xl, dlrm";
 

@@ -34,7 +34,11 @@ SLOW_TEST(UnlabelledLayers, GiveTheSamePlans) {
   for (const char* name :
        {"gpt", "gpt3-760m", "bert-base", "bert-large", "t5-base", "xlnet36", "llama", "llama3-8b",
         "llama3-70b", "mixtral-8x7b", "mixtral-8x7b:token_groups=2", "mixtral-8x22b", "bloom-176b",
-        "qwen3-8b", "qwen3-235b", "deepseek-v3", "llama3-405b", "gpt3-175b"}) {
+        "qwen3-8b", "qwen3-235b", "deepseek-v3", "llama3-405b", "gpt3-175b",
+        // Layers of several kinds are layers by themselves, and those of a tower are none.
+        "decoder:layers=24,mixers=WF,window=1024",
+        "decoder:layers=24,mixers=W5F,window=1024,window_kv_heads=8", "decoder:layers=16,mixers=D3F,ffns=E",
+        "decoder:layers=8,vision_words=256,vision_layers=6"}) {
     SCOPED_TRACE(name);
     const bool options = std::string(name).find(':') != std::string::npos;
     const OperatorGraph graph = make_zoo_model(std::string(name) + (options ? "," : ":") + "batch=16");

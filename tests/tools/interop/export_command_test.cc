@@ -245,10 +245,10 @@ TEST(Export, WritesTheModelOfAConfigFile) {
 TEST(Export, SaysWhatIsMissing) {
   const TemporaryFolder folder;
   const std::string plan = data_parallel_lenet(folder);
-  EXPECT_EQ(
-      pipesim_run({"export", "--plan", plan, "--to", "megatron", "-o", folder.path("run")}).err,
-      "pipesim: model \"lenet\": frameworks are given the sizes of a decoder, allowed: gpt, llama, mixtral, "
-      "qwen3 and deepseek models of the zoo, or a config.json of Hugging Face\n");
+  EXPECT_EQ(pipesim_run({"export", "--plan", plan, "--to", "megatron", "-o", folder.path("run")}).err,
+            "pipesim: model \"lenet\": frameworks are given the sizes of a decoder, allowed: gpt, llama, "
+            "mixtral, qwen3, "
+            "deepseek and decoder models of the zoo, or a config.json of Hugging Face\n");
   EXPECT_EQ(pipesim_run({"export", "--plan", plan, "--to", "megatron"}).err,
             "pipesim: export: --output is missing; see \"pipesim help export\"\n");
   EXPECT_EQ(

@@ -243,8 +243,8 @@ TEST(Frameworks, AreNamed) {
             "deepspeed");
   EXPECT_EQ(pipesim_run({"search", "--model", "lenet", "--topology", "dgx-h100:1", "--for", "megatron"}).err,
             "pipesim: model \"lenet\": frameworks are given the sizes of a decoder, allowed: gpt, llama, "
-            "mixtral, qwen3 "
-            "and deepseek models of the zoo, or a config.json of Hugging Face\n");
+            "mixtral, qwen3, deepseek "
+            "and decoder models of the zoo, or a config.json of Hugging Face\n");
   EXPECT_EQ(pipesim_run({"search", "--model", "llama3-8b", "--topology", "dgx-h100:1", "--for", "megatron",
                          "--algorithm", "dapple"})
                 .err,

@@ -201,10 +201,10 @@ TEST(Megatron, SizesOfTheZooAreReadBackToItsNames) {
     EXPECT_EQ(zoo_text(decoder_sizes(name)), name);
   EXPECT_EQ(zoo_text(decoder_sizes("llama3-8b:layers=4,sequence=32768")),
             "llama3-8b:sequence=32768,layers=4");
-  EXPECT_EQ(
-      refusal([] { decoder_sizes("vgg16"); }),
-      "model \"vgg16\": frameworks are given the sizes of a decoder, allowed: gpt, llama, mixtral, qwen3 "
-      "and deepseek models of the zoo, or a config.json of Hugging Face");
+  EXPECT_EQ(refusal([] { decoder_sizes("vgg16"); }),
+            "model \"vgg16\": frameworks are given the sizes of a decoder, allowed: gpt, llama, mixtral, "
+            "qwen3, deepseek "
+            "and decoder models of the zoo, or a config.json of Hugging Face");
 }
 
 TEST(Megatron, WritesArgumentsAndALaunchLine) {

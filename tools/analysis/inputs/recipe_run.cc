@@ -24,10 +24,14 @@ std::int64_t divided(std::int64_t samples, const char* what, const Recipe& recip
 OperatorGraph graph_for(const std::string& model, const BatchRequest& asked, bool& all_samples) {
   try {
     return open_model(model);
-  } catch (const InputError&) {
+  } catch (const InputError& error) {
     if (!asked.batch || model_file(model)) throw;
     all_samples = false;
-    return open_model(with_batch(model, 1));
+    try {
+      return open_model(with_batch(model, 1));
+    } catch (const InputError&) {
+      throw InputError(error);  // the samples were not what was wrong
+    }
   }
 }
 

@@ -14,13 +14,14 @@ namespace pipesim {
 namespace {
 
 // Networks of the zoo that frameworks have, told apart by an option that only they take.
-enum class DecoderNetwork : std::uint8_t { Gpt, Llama, Experts, Latent };
+enum class DecoderNetwork : std::uint8_t { Gpt, Llama, Experts, Latent, Letters };
 
 bool takes_option(const ZooModel& model, std::string_view key) {
   return std::ranges::find(model.options, key, &ZooOption::key) != model.options.end();
 }
 
 std::optional<DecoderNetwork> network_of(const ZooModel& model) {
+  if (takes_option(model, "mixers")) return DecoderNetwork::Letters;
   if (takes_option(model, "query_latent")) return DecoderNetwork::Latent;
   if (takes_option(model, "shared_ffn")) return DecoderNetwork::Experts;
   if (takes_option(model, "attention_bias")) return DecoderNetwork::Llama;
@@ -39,6 +40,11 @@ struct OpenedDecoder {
   ZooValues values;
 };
 
+bool has_head_norm(const OpenedDecoder& d) {
+  if (d.network == DecoderNetwork::Letters) return d.values.word("head_norm") != "none";
+  return has_head_norm(d.model);
+}
+
 OpenedDecoder open_decoder(const std::string& text) {
   const std::string zoo = model_of_config(text);
   const std::string name = zoo.substr(0, zoo.find(':'));
@@ -46,10 +52,10 @@ OpenedDecoder open_decoder(const std::string& text) {
   const std::optional<DecoderNetwork> network =
       model == zoo_models().end() ? std::nullopt : network_of(*model);
   if (!network)
-    throw InputError(
-        fmt::format("model \"{}\": frameworks are given the sizes of a decoder, allowed: gpt, llama, "
-                    "mixtral, qwen3 and deepseek models of the zoo, or a config.json of Hugging Face",
-                    text));
+    throw InputError(fmt::format(
+        "model \"{}\": frameworks are given the sizes of a decoder, allowed: gpt, llama, "
+        "mixtral, qwen3, deepseek and decoder models of the zoo, or a config.json of Hugging Face",
+        text));
   const std::size_t colon = zoo.find(':');
   const std::string assignments = colon == std::string::npos ? "" : zoo.substr(colon + 1);
   return {*model, *network, ZooValues(model->name, model->options, assignments)};
@@ -84,6 +90,9 @@ DecoderSizes::Biases decoder_biases(const OpenedDecoder& d) {
   if (d.network == DecoderNetwork::Latent) return Biases::None;
   if (d.network == DecoderNetwork::Gpt) return d.values.word("bias") == "yes" ? Biases::Layers : Biases::None;
   const std::string& written = d.values.word("attention_bias");
+  if (d.network == DecoderNetwork::Letters && written == "all" &&
+      (d.values.word("ffn_bias") == "yes" || d.values.word("expert_bias") == "yes"))
+    return Biases::Layers;
   return written == "all" ? Biases::Attention : written == "qkv" ? Biases::Qkv : Biases::None;
 }
 
@@ -91,12 +100,20 @@ std::optional<DecoderExperts> decoder_experts(const OpenedDecoder& d, std::int64
   const ZooValues& v = d.values;
   if (!v.has("experts") || (d.network == DecoderNetwork::Gpt && v.integer("experts") == 1))
     return std::nullopt;
+  if (d.network == DecoderNetwork::Letters && v.word("ffns").find_first_of("EB") == std::string::npos)
+    return std::nullopt;
   DecoderExperts experts{.count = v.integer("experts"), .top_k = v.integer("top_k"), .ffn = ffn};
   experts.capacity = v.real("capacity_factor");
   if (v.has("balance_loss")) experts.balance_loss = v.real("balance_loss");
   if (d.network == DecoderNetwork::Experts) {
     experts.shared_ffn = v.integer("shared_ffn");
     experts.gated_shared = experts.shared_ffn > 0;
+    experts.chosen_shares = v.word("expert_shares") == "chosen";
+  }
+  if (d.network == DecoderNetwork::Letters) {
+    experts.ffn = v.integer("expert_ffn");
+    experts.shared_ffn = v.integer("shared_ffn");
+    experts.gated_shared = v.word("shared_gate") == "yes";
     experts.chosen_shares = v.word("expert_shares") == "chosen";
   }
   if (d.network == DecoderNetwork::Latent) {
@@ -190,6 +207,7 @@ std::optional<std::string> value_for(const ZooOption& option, const DecoderSizes
 bool suits_sizes(const ZooModel& model, const DecoderSizes& s) {
   if (s.alibi || has_slopes(model)) return s.alibi && has_slopes(model);
   const std::optional<DecoderNetwork> network = network_of(model);
+  if (network == DecoderNetwork::Letters) return false;  // no file of a framework says its letters
   if (!network || has_head_norm(model) != s.head_norm) return false;
   if (*network == DecoderNetwork::Latent) return s.latent.has_value();
   if (s.latent || s.gated == (*network == DecoderNetwork::Gpt)) return false;
@@ -238,9 +256,11 @@ DecoderSizes decoder_sizes(const std::string& model) {
   const OpenedDecoder d = open_decoder(model);
   const ZooValues& v = d.values;
   DecoderSizes s;
-  s.gated = d.network != DecoderNetwork::Gpt;
+  s.gated =
+      d.network == DecoderNetwork::Letters ? v.word("gated") == "yes" : d.network != DecoderNetwork::Gpt;
   s.separate_gate = v.has("swiglu") && v.word("swiglu") == "separate";
-  s.head_norm = has_head_norm(d.model);
+  s.head_norm = has_head_norm(d);
+  s.other_layers = d.network == DecoderNetwork::Letters;
   s.type = v.data_type();
   s.float8 = v.has("products") && v.word("products") == "float8";
   s.sequence = v.integer("sequence");
@@ -251,7 +271,7 @@ DecoderSizes decoder_sizes(const std::string& model) {
   s.head_width = or_derived(v.has("head_width") ? v.integer("head_width") : 0, s.hidden / s.heads);
   s.ffn = or_derived(v.integer("ffn"), 4 * s.hidden);
   s.vocabulary = v.integer("vocab");
-  if (d.network == DecoderNetwork::Gpt && v.word("position") == "learned")
+  if (v.has("position") && v.word("position") == "learned")
     s.positions = std::max(v.integer("positions"), s.sequence);
   s.biases = decoder_biases(d);
   s.tied = v.has("projection") && v.word("projection") == "tied";

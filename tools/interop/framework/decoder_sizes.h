@@ -63,6 +63,7 @@ struct DecoderSizes {
   double rotary_base = 0;  ///< 0: positions are learned
   std::optional<RotaryScaling> rotary_scaling;
   bool partial = false;             ///< its config.json asks for more than the model has
+  bool other_layers = false;        ///< layers by letters, which these sizes do not tell
   std::int64_t further_tokens = 0;  ///< that training predicts beyond the next one
   std::int64_t lora = 0;            ///< rank of adapters, the only weights that are trained then; 0: none
   std::optional<DecoderExperts> experts;

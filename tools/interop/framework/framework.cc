@@ -188,6 +188,9 @@ void note_optimizer_kernel(const FrameworkPlan& plan, std::string_view framework
 }
 
 std::optional<Refusal> partial_model(const FrameworkPlan& plan) {
+  if (plan.sizes.other_layers)
+    return Refusal{
+        "model decoder", "layers by mixers and ffns have no arguments or fields that say them", {}};
   if (!plan.sizes.partial) return std::nullopt;
   return Refusal{
       "partial=yes",

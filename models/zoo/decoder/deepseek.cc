@@ -1,60 +1,14 @@
 #include <string>
 #include <utility>
 
+#include "models/zoo/decoder/further_tokens.h"
+#include "models/zoo/decoder/latent_attention.h"
 #include "models/zoo/families.h"
 #include "models/zoo/feed_forward.h"
 
 namespace pipesim {
 
 namespace {
-
-/// Multi-head latent attention (DeepSeek-AI, 2024, section 2.1.1): queries, and keys and values together, go
-/// through a narrow latent each, but for queries of width 0, which are products of x. A rotated part is
-/// joined to the queries and keys of all heads; that of the keys is the same for all heads.
-class LatentAttention {
- public:
-  LatentAttention(TransformerNetwork& net, const ZooValues& values)
-      : net_(net),
-        heads_(values.integer("heads")),
-        width_(values.integer("head_width")),
-        rotary_width_(values.integer("rotary_width")),
-        value_width_(values.integer("value_width")),
-        query_latent_(values.integer("query_latent")),
-        key_latent_(values.integer("key_latent")) {}
-
-  TensorId operator()(TensorId x) {
-    using Part = LayerProduct;
-    const auto linear = [&](Part part, const std::string& name, TensorId in, Sizes out) {
-      return net_.product(part, name, in, {{"out", std::move(out)}, {"bias", 0}});
-    };
-    const TensorId queries =
-        query_latent_ == 0 ? x
-                           : net_.norm("rms_norm", "query_norm",
-                                       linear(Part::OtherAttention, "query_latent", x, {query_latent_}));
-    const TensorId keys =
-        net_.norm("rms_norm", "key_norm", linear(Part::OtherAttention, "key_latent", x, {key_latent_}));
-    const TensorId turned =
-        rotary("query", linear(Part::Query, "query_position", queries, {heads_, 1, rotary_width_}));
-    const TensorId query =
-        join("query", linear(Part::Query, "query", queries, {heads_, 1, width_}), turned, 4);
-    const TensorId shared =
-        net_.builder().add("broadcast", "key_of_heads",
-                           {rotary("key", linear(Part::OtherAttention, "key_position", x, {rotary_width_}))},
-                           {{"axis", 2}, {"size", heads_}});
-    const TensorId key = join("key", linear(Part::OtherAttention, "key", keys, {heads_, width_}), shared, 3);
-    const TensorId value = linear(Part::Value, "value", keys, {heads_, value_width_});
-    return net_.mix_values("", query, key, value, {.causal = true, .bias = false});
-  }
-
- private:
-  TensorId rotary(const std::string& of, TensorId x) { return net_.rotary(of + "_rotary", x); }
-  TensorId join(const std::string& of, TensorId plain, TensorId turned, std::int64_t axis) {
-    return net_.builder().add("concat", of + "_joined", {plain, turned}, {{"axis", axis}});
-  }
-
-  TransformerNetwork& net_;
-  std::int64_t heads_, width_, rotary_width_, value_width_, query_latent_, key_latent_;
-};
 
 /// The first layers are dense, the others have experts, some of which all tokens share.
 class FeedForward {
@@ -70,10 +24,10 @@ class FeedForward {
   }
 
   TensorId operator()(std::int64_t layer, TensorId x) {
-    if (layer <= dense_layers_) return gated_ffn(net_, "dense_", x, hidden_, dense_ffn_);
+    if (layer <= dense_layers_) return feed_forward(net_, "dense_", x, hidden_, dense_ffn_);
     const TensorId routed = experts_ffn(net_, x, routed_);
     if (shared_ffn_ == 0) return routed;
-    return net_.add("experts_add", routed, gated_ffn(net_, "shared_", x, hidden_, shared_ffn_));
+    return net_.add("experts_add", routed, feed_forward(net_, "shared_", x, hidden_, shared_ffn_));
   }
 
  private:
@@ -82,46 +36,18 @@ class FeedForward {
   ExpertSizes routed_;
 };
 
-/// A layer for each further token (section 2.2): the hidden state, and the embedding of the word that was
-/// predicted before, both normed, become one state. A layer like the last one follows; the word embedding and
-/// the projection are those of the model, the norm in front of that is its own.
-class FurtherTokens {
- public:
-  FurtherTokens(TransformerNetwork& net, const ZooValues& values)
-      : net_(net), hidden_(values.integer("hidden")), words_(values.integer("vocab")) {}
-
-  template <class Layer>
-  TensorId operator()(std::int64_t depth, TensorId x, const Layer& layer) {
-    GraphBuilder& builder = net_.builder();
-    const std::string prefix = "further" + std::to_string(depth) + ".";
-    const TensorId words = net_.indices(prefix + "words");
-    builder.begin_repeat("further", depth);
-    const TensorId embedded = builder.add("embedding", "embedding", {words},
-                                          {{"rows", words_}, {"width", hidden_}}, {"word_embedding.w"});
-    const TensorId both = builder.add(
-        "concat", "joined",
-        {net_.norm("rms_norm", "embedding_norm", embedded), net_.norm("rms_norm", "hidden_norm", x)},
-        {{"axis", 2}});
-    x = layer(builder.add("linear", "merge", {both}, {{"out", Sizes{hidden_}}, {"bias", 0}}));
-    builder.end_repeat();
-    net_.predict_words_again(prefix, net_.norm("rms_norm", prefix + "norm", x), words_);
-    return x;
-  }
-
- private:
-  TransformerNetwork& net_;
-  std::int64_t hidden_, words_;
-};
-
 OperatorGraph deepseek(const ZooValues& values) {
   TransformerNetwork net(values);
-  LatentAttention attention(net, values);
-  FeedForward feed_forward(net, values);
+  LatentMixer latent(net, latent_sizes(values));
+  FeedForward ffn(net, values);
   FurtherTokens further(net, values);
   const std::int64_t layers = values.integer("layers");
+  const auto attention = [&](TensorId x) {
+    return latent.attend("", x, latent.query_source("", x), {.causal = true, .bias = false});
+  };
   const auto layer = [&](std::int64_t i, TensorId x) {
     x = net.add("attention_add", x, attention(net.norm("rms_norm", "attention_norm", x)));
-    return net.add("ffn_add", x, feed_forward(i, net.norm("rms_norm", "ffn_norm", x)));
+    return net.add("ffn_add", x, ffn(i, net.norm("rms_norm", "ffn_norm", x)));
   };
   TensorId x = net.embedding("word_embedding", net.indices("words"), values.integer("vocab"));
   for (std::int64_t i = 1; i <= layers; ++i) {
@@ -131,7 +57,7 @@ OperatorGraph deepseek(const ZooValues& values) {
   }
   net.predict_words(net.norm("rms_norm", "norm", x), values.integer("vocab"), false, false);
   for (std::int64_t depth = 1; depth <= values.integer("further_tokens"); ++depth)
-    x = further(depth, x, [&](TensorId merged) { return layer(layers, merged); });
+    x = further("rms_norm", depth, x, [&](TensorId merged) { return layer(layers, merged); });
   return net.build();
 }
 
@@ -181,9 +107,7 @@ ZooOptions deepseek_options() {
                            .norm_epsilon = 1e-6,
                            .init_deviation = 0.006}))
     options.push_back(std::move(option));
-  options.push_back(ZooOption::integer("further_tokens", 0, 0, 16,
-                                       "tokens that training predicts beyond the next one: each adds a layer "
-                                       "like the last one and a loss, whose weight is taken as 1"));
+  options.push_back(further_tokens_option());
   for (ZooOption& option : adapter_options()) options.push_back(std::move(option));
   return options;
 }
