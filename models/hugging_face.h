@@ -9,17 +9,19 @@ namespace pipesim {
 
 /// A model of the zoo, read from the config.json of a model of Hugging Face Transformers.
 struct HuggingFaceModel {
-  std::string text;                   ///< NAME:key=value,… as make_zoo_model() takes it
-  std::vector<std::string> left_out;  ///< what the config asks for and the zoo model does not have
+  std::string text;  ///< NAME:key=value,… as make_zoo_model() takes it
+  /// What the config asks for and the zoo model does not have, and what was guessed.
+  std::vector<std::string> left_out;
 };
 
 /// Whether a JSON file looks like such a config: it has a "model_type" and no operators.
 bool is_hugging_face_config(const JsonValue& json);
 
-/// Reads architecture and sizes, and what else defines the model; the sequence is what the model takes, at
-/// most 8192 tokens. Keys that decide nothing here (token ids, versions) are not looked at. InputError when
-/// the architecture is none of hugging_face_types(), when a size is missing, or when sizes contradict each
-/// other.
+/// Reads what a model consists of from its keys (models/hugging_face/), and what its family adds to them; the
+/// sequence is what the model takes, at most 8192 tokens. The decoder within a multimodal model has its
+/// vision tower. Unknown types are read by their keys alone, which left_out says. InputError when no decoder
+/// can be made out, when a size is missing, when sizes contradict each other, and for features that no
+/// operator has.
 HuggingFaceModel hugging_face_model(const JsonValue& config);
 
 /// The values of "model_type" that can be read.

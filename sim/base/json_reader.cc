@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 #include "sim/base/errors.h"
@@ -214,6 +216,35 @@ DataType JsonValue::data_type() const {
   }
 }
 
+namespace {
+
+// Python writes numbers that JSON does not have by these words.
+constexpr std::array<std::string_view, 3> kNoNumbers{"-Infinity", "Infinity", "NaN"};
+
+// The text with null in place of such a word outside strings; nothing where there is none.
+std::optional<std::string> without_python_numbers(std::string_view text) {
+  std::string changed;
+  bool in_string = false, any = false;
+  for (std::size_t i = 0; i < text.size();) {
+    const auto word =
+        in_string ? kNoNumbers.end() : std::ranges::find_if(kNoNumbers, [&](std::string_view w) {
+          return text.substr(i).starts_with(w);
+        });
+    if (word != kNoNumbers.end()) {
+      changed += "null";
+      i += word->size();
+      any = true;
+      continue;
+    }
+    if (in_string && text[i] == '\\' && i + 1 < text.size()) changed += text[i++];
+    if (text[i] == '"') in_string = !in_string;
+    changed += text[i++];
+  }
+  return any ? std::optional(std::move(changed)) : std::nullopt;
+}
+
+}  // namespace
+
 JsonValue JsonDocument::parse(std::string_view text, const std::string& source) {
   require_json_text(text, source);
   if (const std::size_t bad = first_not_utf8(text); bad != std::string_view::npos) {
@@ -238,6 +269,7 @@ JsonValue JsonDocument::parse(std::string_view text, const std::string& source) 
     const void* root = &tree->root;
     return JsonValue(std::move(tree), root, "");
   } catch (const Json::parse_error& error) {
+    if (const auto changed = without_python_numbers(text)) return parse(*changed, source);
     const Place p = place_of(text, error.byte == 0 ? 0 : error.byte - 1);
     throw InputError(fmt::format("{}:{}:{}: not valid JSON: {}", source, p.line, p.column, reason_of(error)));
   } catch (const Json::out_of_range& error) {

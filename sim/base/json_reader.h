@@ -66,6 +66,7 @@ class JsonValue {
 };
 
 /// Parses JSON strictly: UTF-8 only, no comments, no repeated keys. Syntax errors name line and column.
+/// Infinity and NaN, which Python writes, are read as null, since no file here needs them.
 class JsonDocument {
  public:
   static JsonValue parse(std::string_view text, const std::string& source);

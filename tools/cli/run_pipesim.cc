@@ -12,6 +12,7 @@
 #include "sim/base/errors.h"
 #include "sim/base/out_of_memory.h"
 #include "sim/base/suggest.h"
+#include "tools/analysis/inputs/model_and_topology.h"
 #include "tools/base/version.h"
 #include "tools/cli/base/command.h"
 #include "tools/cli/base/escaped_stream.h"
@@ -65,6 +66,17 @@ int dispatch(const std::vector<std::string>& args, Streams& streams) {
   return run_command(command, words, streams);
 }
 
+// Says what was left out of a config.json, or guessed: all commands take one as their model. Those that
+// import one say it themselves.
+void tell_what_a_config_leaves_out(const Arguments& arguments, std::ostream& err) {
+  std::string model;
+  if (arguments.has("model")) model = arguments.text("model");
+  if (arguments.command() == "models" && !arguments.operands().empty()) model = arguments.operands().front();
+  if (model.empty()) return;
+  for (const std::string& what : left_out_of_config(model))
+    err << "pipesim: " << *model_file(model) << ": " << what << "\n";
+}
+
 int report(std::ostream& err, const std::exception& error, int status) {
   err << "pipesim: " << error.what() << "\n";
   return status;
@@ -80,6 +92,7 @@ int run_command(const Command& command, const std::vector<std::string>& words, S
   return with_memory(too_large, [&] {
     const Arguments arguments(command.name, command.options, command.operands, words);
     require_own_output_files(arguments);
+    tell_what_a_config_leaves_out(arguments, streams.err);
     return command.run(arguments, streams);
   });
 }

@@ -312,17 +312,39 @@ std::string with_settings(const std::string& model, const std::vector<std::strin
   return text;
 }
 
-std::string model_of_config(const std::string& text) {
+namespace {
+
+// The config.json of a model of Hugging Face that the text names. Larger files are models of another kind.
+std::optional<JsonValue> config_in(const std::string& text) {
+  constexpr std::uintmax_t kLargest = 16'000'000;
   const std::optional<std::string> file = model_file(text);
   std::error_code ignored;
-  if (!file || is_onnx_file(*file) || !std::filesystem::is_regular_file(*file, ignored)) return text;
-  const JsonValue json = JsonDocument::load(*file);
-  if (!is_hugging_face_config(json)) return text;
-  std::string model = hugging_face_model(json).text;
+  if (!file || is_onnx_file(*file) || !std::filesystem::is_regular_file(*file, ignored) ||
+      std::filesystem::file_size(*file, ignored) > kLargest)
+    return std::nullopt;
+  JsonValue json = JsonDocument::load(*file);
+  const bool other = !json.is_object() || json.find("operators") || json.find("pipesim_model");
+  if (!other && (json.find("architectures") || json.find("hidden_size")) && !json.find("model_type"))
+    json.fail("\"model_type\" is missing, which says the family of a config.json");
+  return is_hugging_face_config(json) ? std::optional(std::move(json)) : std::nullopt;
+}
+
+}  // namespace
+
+std::vector<std::string> left_out_of_config(const std::string& text) {
+  const std::optional<JsonValue> config = config_in(text);
+  return config ? hugging_face_model(*config).left_out : std::vector<std::string>();
+}
+
+std::string model_of_config(const std::string& text) {
+  const std::optional<JsonValue> config = config_in(text);
+  if (!config) return text;
+  const std::string file = *model_file(text);
+  std::string model = hugging_face_model(*config).text;
   const std::size_t end = model.find(':');
   Assignments all = assignments_of(std::string_view(model).substr(end + 1));
-  if (file->size() < text.size()) {
-    for (const auto& [key, value] : assignments_of(std::string_view(text).substr(file->size() + 1))) {
+  if (file.size() < text.size()) {
+    for (const auto& [key, value] : assignments_of(std::string_view(text).substr(file.size() + 1))) {
       const auto at = std::ranges::find(all, key, &Assignments::value_type::first);
       if (at == all.end()) {
         all.emplace_back(key, value);
@@ -360,7 +382,11 @@ std::string with_zigzag(const std::string& model, const OperatorGraph& graph, st
       std::ranges::find(named->options, "zigzag", &ZooOption::key) == named->options.end() ||
       model.find("zigzag=") != std::string::npos)
     return model;
+  // Scans, and attention to selected keys, know no other order of positions than the natural one.
+  constexpr std::array<std::string_view, 5> kInOrder{"state_space_scan", "selective_scan", "gated_delta_rule",
+                                                     "causal_convolution", "selected_attention"};
   for (const Operator& op : graph.operators()) {
+    if (std::ranges::find(kInOrder, op.kind) != kInOrder.end()) return model;
     if (op.causal && op.factors[static_cast<std::size_t>(op.causal->first)].size % (2 * parts) != 0)
       return model;
   }

@@ -85,9 +85,8 @@ int import_model(const Arguments& arguments, Streams& streams) {
     throw InputError(fmt::format(
         "{}: is no ONNX file, and no config.json of a model of Hugging Face: it has no \"model_type\"",
         source));
-  const std::string file = *model_file(source);
-  for (const std::string& what : hugging_face_model(JsonDocument::load(file)).left_out)
-    streams.err << "pipesim: " << file << ": left out is " << what << "\n";
+  for (const std::string& what : left_out_of_config(source))
+    streams.err << "pipesim: " << *model_file(source) << ": " << what << "\n";
   const OperatorGraph graph = open_model(text);
   return write_model(arguments, graph,
                      to_json_with_batch(graph, open_model(with_batch(text, 2 * graph.batch()))), streams);

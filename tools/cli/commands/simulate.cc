@@ -10,6 +10,7 @@
 #include "sim/base/files.h"
 #include "taskgraph/drawing/task_graph_dot.h"
 #include "tools/analysis/inputs/calibration_use.h"
+#include "tools/analysis/inputs/model_and_topology.h"
 #include "tools/analysis/inputs/prediction_interval.h"
 #include "tools/analysis/inputs/subject.h"
 #include "tools/analysis/plans/memory_list.h"
@@ -47,8 +48,9 @@ struct SimulateRun {
   std::optional<double> tokens;
   bool json, memory;
   FlopsCounting counting;
-  const Framework* framework;  // nullptr: none was asked for
-  std::string model_note;      // model_note_of()
+  const Framework* framework;               // nullptr: none was asked for
+  std::string model_note;                   // model_note_of()
+  std::vector<std::string> model_left_out;  // left_out_of_config()
 };
 
 SimulateRun simulate_run_of(const Arguments& a, std::ostream& err) {
@@ -66,7 +68,8 @@ SimulateRun simulate_run_of(const Arguments& a, std::ostream& err) {
           a.given("memory"),
           flops_counting_of(framework_of(a)),
           framework_of(a),
-          model_note_of(a)};
+          model_note_of(a),
+          a.has("model") ? left_out_of_config(a.text("model")) : std::vector<std::string>()};
 }
 
 std::vector<std::string> hints_of(const SimulateRun& run, Evaluator& evaluator) {
@@ -133,6 +136,7 @@ int run_simulate(const Arguments& arguments, Streams& streams) {
     json["found_by"] = s.plan.found_by;
     if (!s.profile_note.empty()) json["profile_note"] = s.profile_note;
     if (!run.model_note.empty()) json["model_note"] = run.model_note;
+    if (!run.model_left_out.empty()) json["model_left_out"] = run.model_left_out;
     if (!s.others.empty()) json["made_for"] = json_of(s.others);
     if (run.tokens) json.update(training_json(report, s.topology, *run.tokens));
     if (pipeline) json["pipeline"] = json_of(*pipeline);

@@ -195,6 +195,7 @@ Json json_of(const SearchAnswer& answer) {
   json["stands_in"] = text_or_null(run.stands_in_because);
   json["profile_note"] = text_or_null(run.profile_note);
   json["model_note"] = text_or_null(run.model_note);
+  json["model_left_out"] = run.model_left_out;
   json["hints"] = answer.hints;
   return json;
 }

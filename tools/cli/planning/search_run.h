@@ -17,12 +17,13 @@ struct SearchRun : Problem {
   bool of_splits = false;             ///< splits of operators are searched, without stages
   std::string output = {}, log = {};  ///< files; "": none
   bool json = false;
-  const Framework* framework = nullptr;  ///< of --for
-  bool by_recipes = false;               ///< recipes are ranked
-  bool runtime_is_asked = false;         ///< by --runtime
-  Runtime base_runtime = {};             ///< the runtime before recipes say what overlaps
-  std::string model_note = {};           ///< model_note_of()
-  std::string stands_in_because = {};    ///< a sentence where recipes stand in for another algorithm
+  const Framework* framework = nullptr;          ///< of --for
+  bool by_recipes = false;                       ///< recipes are ranked
+  bool runtime_is_asked = false;                 ///< by --runtime
+  Runtime base_runtime = {};                     ///< the runtime before recipes say what overlaps
+  std::string model_note = {};                   ///< model_note_of()
+  std::vector<std::string> model_left_out = {};  ///< left_out_of_config()
+  std::string stands_in_because = {};            ///< a sentence where recipes stand in for another algorithm
 
   /// Whether the algorithm reads the setting of this name.
   [[nodiscard]] bool takes(std::string_view setting) const;

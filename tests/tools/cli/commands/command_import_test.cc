@@ -92,7 +92,7 @@ TEST(Import, WritesTheModelOfAConfig) {
   const std::string path = folder.path("model.json"), config = folder.path("config.json");
   write_file(config,
              R"({"model_type": "mistral", "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 3,
-                 "num_attention_heads": 4, "vocab_size": 100, "sliding_window": 8, "torch_dtype": "float32"})");
+                 "num_attention_heads": 4, "vocab_size": 100, "attention_dropout": 0.1, "torch_dtype": "float32"})");
   EXPECT_EQ(pipesim_run({"import", "model", config + ":sequence=32,batch=8", "-o", path}),
             (Outcome{0,
                      path +
@@ -100,7 +100,7 @@ TEST(Import, WritesTheModelOfAConfig) {
                          "kv_heads=4,ffn=128,vocab=100,partial=yes, 49 operators; \"pipesim models " +
                          path + "\" shows it\n",
                      "pipesim: " + config +
-                         ": left out is sliding_window = 8: attention sees all earlier positions\n"}));
+                         ": attention_dropout: no scores are dropped\n"}));
   const Outcome file = pipesim_run({"simulate", "--model", path, "--topology", "cpu:2", "--recipe", "tp2"});
   const Outcome own = pipesim_run({"simulate", "--model", config + ":sequence=32", "--set", "batch=8",
                                    "--topology", "cpu:2", "--recipe", "tp2"});
