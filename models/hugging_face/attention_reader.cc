@@ -72,6 +72,9 @@ HeadFeatures heads_of_all(const ConfigReader& c, const DecoderFamily& family, co
   const auto rotary = c.value("rotary_dim");
   heads.rotary_width = rotary ? rotary->integer(0, heads.width)
                               : rotated(rotary_part(c, family, "full_attention"), heads.width);
+  if (rotary && heads.rotary_width % 2 != 0)
+    rotary->fail(
+        fmt::format("found {}, allowed: an even number, since pairs are rotated", heads.rotary_width));
   if (heads.rotary_width == heads.width) heads.rotary_width = 0;
   return heads;
 }

@@ -293,6 +293,9 @@ std::string letters_of_feed_forward(const ConfigReader& c, const DecoderFeatures
     });
   const std::int64_t first =
       c.size_or({"first_k_dense_replace", "moe_layer_start_index", "num_dense_layers"}, 0);
+  if (first > f.layers)
+    c.value({"first_k_dense_replace", "moe_layer_start_index", "num_dense_layers"})
+        ->fail(fmt::format("found {}, allowed: up to the {} layers", first, f.layers));
   const auto frequency = c.value("moe_layer_freq");
   if (frequency && frequency->is_array())
     return letters_by(*frequency, f, [](const JsonValue& item) {

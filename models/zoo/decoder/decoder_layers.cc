@@ -66,8 +66,13 @@ std::int64_t chunk_of(const ZooValues& values) {
   return std::min(chunk, document);
 }
 
-// Attention to selected keys has none of these.
-void check_options_of_sparse_layers(const ZooValues& values, const std::string& mixers) {
+// Latent attention, and attention to selected keys, have none of these.
+void check_options_of_attention(const ZooValues& values, const std::string& mixers) {
+  if (values.integer("latent_of_keys") > 0 &&
+      (values.word("attention_bias") != "none" || values.integer("rotary_width") > 0))
+    values.fail(
+        "latent_of_keys has no biases, and rotates parts of latent_rotary_width: leave out "
+        "attention_bias and rotary_width");
   if (mixers.find_first_of("SR") == std::string::npos) return;
   if (values.integer("document_length") > 0)
     values.fail("document_length needs layers without S and R, which see all positions before their own");
@@ -110,7 +115,7 @@ DecoderLayers::DecoderLayers(TransformerNetwork& net, const ZooValues& values)
                  .bias = values.word("ffn_bias") == "yes"},
       shared_ffn_(values.integer("shared_ffn")),
       shared_gate_(values.word("shared_gate") == "yes") {
-  check_options_of_sparse_layers(values, mixers_);
+  check_options_of_attention(values, mixers_);
   if (parallel_ && norms_after_) values.fail("residual=parallel needs norms=before");
   for (const char letter : ffns_) {
     const auto index = static_cast<std::size_t>(letter - ffn_letters::kFirstFurther);

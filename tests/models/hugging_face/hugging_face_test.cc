@@ -257,6 +257,10 @@ TEST(HuggingFace, RefusesWhatContradictsOrNamesOtherLayers) {
   EXPECT_EQ(
       message("deepseek_v3", R"("q_lora_rank": 32)"),
       "config.json: /q_lora_rank: latents of queries need those of keys, but \"kv_lora_rank\" is missing");
+  EXPECT_EQ(message("llama", R"("rotary_dim": 3)"),
+            "config.json: /rotary_dim: found 3, allowed: an even number, since pairs are rotated");
+  EXPECT_EQ(message("qwen3_moe", R"("first_k_dense_replace": 9)"),
+            "config.json: /first_k_dense_replace: found 9, allowed: up to the 2 layers");
   EXPECT_EQ(message("qwen3_moe", R"("n_group": 3)"),
             "config.json: /n_group: found 3, allowed: a divisor of the 4 experts");
   EXPECT_EQ(message("qwen3_moe", R"("n_group": 2, "topk_group": 3)"),

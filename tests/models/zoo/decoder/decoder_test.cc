@@ -142,6 +142,10 @@ TEST(Decoder, SaysWhichOptionsContradict) {
               HasSubstr("ffns has 'b', allowed: letters of the 1 widths"));
   EXPECT_THAT(message("ffns=a,further_ffns=64+0"), HasSubstr("further_ffns=64+0 has a part of width 0"));
   EXPECT_THAT(message("mixers=RS"), HasSubstr("mixers has R before any S"));
+  EXPECT_THAT(message("latent_of_keys=512,head_width=128,attention_bias=qkv"),
+              HasSubstr("leave out attention_bias"));
+  EXPECT_THAT(message("mixers=S,document_length=64"),
+              HasSubstr("document_length needs layers without S and R"));
   EXPECT_THAT(message("residual=parallel,norms=both"), HasSubstr("residual=parallel needs norms=before"));
   EXPECT_THAT(message("heads=32,window_kv_heads=5"),
               HasSubstr("window_kv_heads=5 does not divide window_heads=32"));
