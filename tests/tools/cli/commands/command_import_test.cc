@@ -99,8 +99,7 @@ TEST(Import, WritesTheModelOfAConfig) {
                          ": llama:batch=8,dtype=float32,sequence=32,layers=3,hidden=64,heads=4,head_width=16,"
                          "kv_heads=4,ffn=128,vocab=100,partial=yes, 49 operators; \"pipesim models " +
                          path + "\" shows it\n",
-                     "pipesim: " + config +
-                         ": attention_dropout: no scores are dropped\n"}));
+                     "pipesim: " + config + ": attention_dropout: no scores are dropped\n"}));
   const Outcome file = pipesim_run({"simulate", "--model", path, "--topology", "cpu:2", "--recipe", "tp2"});
   const Outcome own = pipesim_run({"simulate", "--model", config + ":sequence=32", "--set", "batch=8",
                                    "--topology", "cpu:2", "--recipe", "tp2"});
