@@ -154,10 +154,8 @@ void read_norms_of_heads(const ConfigReader& c, const DecoderFamily& family, Dec
 }
 
 void read_latent(const ConfigReader& c, DecoderFeatures& f) {
-  const auto key = c.value("kv_lora_rank");
-  if (!key) return;  // read_attention() asks before
   f.latent = LatentFeatures{.query = c.size_or({"q_lora_rank"}, 0),
-                            .key = key->integer(1, std::int64_t{1} << 20),
+                            .key = c.size({"kv_lora_rank"}),
                             .rotary_width = c.size({"qk_rope_head_dim"})};
   HeadFeatures& heads = f.attention.all;
   heads.heads = heads.kv_heads = c.size({"num_attention_heads"});

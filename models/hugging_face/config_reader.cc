@@ -210,4 +210,9 @@ std::vector<std::string> ConfigReader::unread_keys() const {
   return unread;
 }
 
+void ConfigReader::note_unread_keys(std::string_view prefix, std::vector<std::string>& notes) const {
+  for (const std::string& key : unread_keys())
+    notes.push_back(fmt::format("{}{} = {}: not known, left out", prefix, key, config_.at(key).text()));
+}
+
 }  // namespace pipesim

@@ -41,6 +41,8 @@ class ConfigReader {
 
   /// Keys that say something and were not read, but for those that no model depends on.
   [[nodiscard]] std::vector<std::string> unread_keys() const;
+  /// A note for each of them: "PREFIXkey = value: not known, left out".
+  void note_unread_keys(std::string_view prefix, std::vector<std::string>& notes) const;
   /// Says that these decide nothing, or were read in another way.
   void pass_over(Names names) const { read_.insert(names.begin(), names.end()); }
 

@@ -18,7 +18,6 @@ struct RotaryFeatures {
 
 struct HeadFeatures {
   std::int64_t heads = 0, kv_heads = 0, width = 0, value_width = 0, rotary_width = 0;
-  bool operator==(const HeadFeatures&) const = default;
 };
 
 /// Attention, of layers that have it.
@@ -75,7 +74,7 @@ struct VisionFeatures {
 struct DecoderFeatures {
   std::optional<std::string> dtype;
   std::int64_t sequence = 0, layers = 0, hidden = 0, vocabulary = 0, ffn = 0;
-  bool tied = false, projection_bias = false, embedding_norm = false;
+  bool tied = false, projection_bias = false;
   std::string mixers, ffns;  ///< a letter for each layer
   std::vector<std::int64_t> further_ffns;
   std::string norm = "rms", norms = "before", residual = "serial";
@@ -93,7 +92,6 @@ struct DecoderFeatures {
   std::optional<ExpertFeatures> experts;
   std::optional<VisionFeatures> vision;
   double dropout = 0, logit_cap = 0;
-  std::int64_t further_tokens = 0;
 
   std::vector<std::string> notes;     ///< what is not simulated, though the model stays the same
   std::vector<std::string> left_out;  ///< what the model goes without, though training would differ

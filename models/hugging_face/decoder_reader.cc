@@ -113,13 +113,11 @@ void read_own_keys(const ConfigReader& c, const DecoderFamily& family, DecoderFe
                                 "layernorm_epsilon", "norm_eps"},
                                0, 1, family.norm_epsilon);
   f.init_deviation = c.number_or({"initializer_range", "init_std"}, 0, 1, kUsualDeviation);
-  f.further_tokens = c.size_or({"num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules"}, 0);
-  if (f.further_tokens > 0)
-    f.notes.push_back(fmt::format("{} = {}: no further tokens are predicted",
-                                  c.value("num_nextn_predict_layers") ? "num_nextn_predict_layers"
-                                  : c.value("mtp_num_hidden_layers")  ? "mtp_num_hidden_layers"
-                                                                      : "num_mtp_modules",
-                                  f.further_tokens));
+  const ConfigReader::Names further{"num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules"};
+  if (c.size_or(further, 0) > 0) {
+    const JsonValue count = *c.value(further);
+    f.notes.push_back(fmt::format("{} = {}: no further tokens are predicted", key_of(count), count.text()));
+  }
   c.pass_over({"use_mtp", "mtp_transformer_layers", "mtp_use_dedicated_embeddings",
                "mtp_hybrid_override_pattern", "mtp_layers_block_type"});
 }
@@ -216,13 +214,11 @@ DecoderFeatures read_decoder(const ConfigReader& c, const ConfigReader& whole, c
   if (!family.left_out.empty()) f.notes.emplace_back(family.left_out);
   pass_over_what_the_family_has(c, family);
   read_vision(whole, f);
-  for (const std::string& key : c.unread_keys())
-    f.notes.push_back(fmt::format("{} = {}: not known, left out", key, c.config().at(key).text()));
+  c.note_unread_keys("", f.notes);
   if (&whole == &c) return f;
   whole.pass_over(
       {"text_config", "language_config", "llm_config", "tie_word_embeddings", "quantization_config"});
-  for (const std::string& key : whole.unread_keys())
-    f.notes.push_back(fmt::format("{} = {}: not known, left out", key, whole.config().at(key).text()));
+  whole.note_unread_keys("", f.notes);
   return f;
 }
 

@@ -37,8 +37,7 @@ struct NetworkText {
   HuggingFaceModel model(bool definition = false) && {
     if (definition && !left_out.empty()) text.set("partial", "yes");
     std::vector<std::string> notes = std::move(left_out);
-    for (const std::string& key : c.unread_keys())
-      notes.push_back(fmt::format("{} = {}: not known, left out", key, c.config().at(key).text()));
+    c.note_unread_keys("", notes);
     return {std::move(text).text(), std::move(notes)};
   }
 

@@ -65,9 +65,7 @@ void read_rotary(const ConfigReader& c, const DecoderFamily& family, DecoderFeat
   rotary.factor = scaling->config().at("factor").number(1, kLargestScaling);
   if (name == "llama3") read_llama3(*scaling, rotary);
   if (name == "yarn") read_yarn(c, *scaling, f);
-  for (const std::string& key : scaling->unread_keys())
-    f.notes.push_back(fmt::format("{} of rotary positions = {}: not known, left out", key,
-                                  scaling->config().at(key).text()));
+  scaling->note_unread_keys("rotary positions: ", f.notes);
 }
 
 }  // namespace pipesim

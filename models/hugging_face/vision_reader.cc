@@ -154,9 +154,7 @@ void read_vision(const ConfigReader& whole, DecoderFeatures& f) {
                      "use_clipped_linears",
                      "patch_embed_proj_bias",
                      "num_channels"});
-  for (const std::string& key : config->unread_keys())
-    f.notes.push_back(
-        fmt::format("vision_config: {} = {}: not known, left out", key, config->config().at(key).text()));
+  config->note_unread_keys("vision_config: ", f.notes);
   f.vision = v;
 }
 

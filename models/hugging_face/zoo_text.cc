@@ -12,9 +12,8 @@ namespace {
 // Whether all of a decoder but its attention and feed-forward parts is as in Llama.
 bool is_plain(const DecoderFeatures& f) {
   return f.norm == "rms" && f.norms == "before" && f.residual == "serial" && f.position == "rotary" &&
-         !f.embedding_norm && !f.projection_bias && f.activation == "silu" && f.gated && !f.ffn_bias &&
-         !f.vision && f.dropout == 0 && f.logit_cap == 0 &&
-         f.mixers.find_first_not_of('F') == std::string::npos;
+         !f.projection_bias && f.activation == "silu" && f.gated && !f.ffn_bias && !f.vision &&
+         f.dropout == 0 && f.logit_cap == 0 && f.mixers.find_first_not_of('F') == std::string::npos;
 }
 
 bool has_plain_heads(const DecoderFeatures& f) {
@@ -233,7 +232,6 @@ std::string decoder_text(const DecoderFeatures& f) {
   text.set_unless<std::string>("norm", f.norm, "rms");
   text.set_unless<std::string>("norms", f.norms, "before");
   text.set_unless<std::string>("residual", f.residual, "serial");
-  if (f.embedding_norm) text.set("embedding_norm", "yes");
   text.set_unless<std::string>("position", f.position, "rotary");
   if (f.position == "learned") text.set("positions", f.position_rows);
   text.set_unless("dropout", f.dropout, 0.0);

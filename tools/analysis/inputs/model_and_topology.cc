@@ -314,7 +314,8 @@ std::string with_settings(const std::string& model, const std::vector<std::strin
 
 namespace {
 
-// The config.json of a model of Hugging Face that the text names. Larger files are models of another kind.
+// The config.json of a model of Hugging Face that the text names. Those of quantized models list all weights,
+// which takes a megabyte or more; larger files are models of another kind.
 std::optional<JsonValue> config_in(const std::string& text) {
   constexpr std::uintmax_t kLargest = 16'000'000;
   const std::optional<std::string> file = model_file(text);
