@@ -100,7 +100,9 @@ std::optional<double> fused_efficiency(const MatrixSize& size, DataType type, co
   const MatrixUnits units = matrix_units(kind, type);
   constexpr std::int64_t kLong = 1 << 20, kHeadWidth = 128;  // of FusedAttention
   const double known = matrix_efficiency({1, kLong, kLong, kHeadWidth}, units);
-  return std::min(1.0, share * matrix_efficiency(scores, units) / known);
+  const double lost = shares.half_rate_keys * size.cut_edges;
+  const double cut = lost > 0 && size.visible_keys > 0 ? size.visible_keys / (size.visible_keys + lost) : 1;
+  return std::min(1.0, share * cut * matrix_efficiency(scores, units) / known);
 }
 
 }  // namespace pipesim

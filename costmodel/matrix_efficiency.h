@@ -16,6 +16,8 @@ enum class FusedPass : std::uint8_t { None, Forward, Backward };
 struct MatrixSize {
   std::int64_t batch = 1, rows = 1, columns = 1, inner = 1;
   FusedPass fused = FusedPass::None;
+  double visible_keys = 0;     ///< of fused attention: that a query sees, on average
+  std::int32_t cut_edges = 1;  ///< of fused attention: ends of what a query sees, inside a row of keys
   bool operator==(const MatrixSize&) const = default;
 };
 

@@ -1,5 +1,8 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
+#include <string>
 
 #include "costmodel/calibrated_times.h"
 #include "costmodel/cost_model.h"
@@ -18,15 +21,25 @@ std::optional<DataType> first_known(const DeviceKind& kind, std::initializer_lis
   return std::nullopt;
 }
 
+std::string refusal_of_type(const DeviceKind& kind, DataType type) {
+  std::string known;
+  for (const auto& [other, rate] : kind.peak) {
+    if (is_narrow(other)) known += fmt::format("{}products={}", known.empty() ? "" : ", ", name_of(other));
+  }
+  return fmt::format(
+      "device kind \"{}\" has no rate of {}; allowed: {}products=own, which keeps products in the model's "
+      "own "
+      "type",
+      kind.name, name_of(type), known.empty() ? "" : known + ", or ");
+}
+
 }  // namespace
 
 DataType rate_type(const DeviceKind& kind, DataType type) {
   using enum DataType;
   std::optional<DataType> known;
   if (type == BFloat16) known = first_known(kind, {BFloat16, Float16, Float32});
-  if (type == Float8 && !kind.peak.contains(Float8))
-    throw InputError("device kind \"" + kind.name +
-                     "\" has no rate of float8; products=own in the model keeps products in its own type");
+  if (is_narrow(type) && !kind.peak.contains(type)) throw InputError(refusal_of_type(kind, type));
   if (type == Float16) known = first_known(kind, {Float16, BFloat16, Float32});
   if (!known) known = first_known(kind, {type, Float32});
   if (known) return *known;

@@ -7,6 +7,7 @@
 
 #include "costmodel/cost_model.h"
 #include "models/box.h"
+#include "models/causal_mask.h"
 #include "sim/base/errors.h"
 
 namespace pipesim {
@@ -48,7 +49,10 @@ class PassOfShard {
     kernel.work.in_turn = op_.separate.in_turn;
     if (op_.casts) add_casts(kernel.work);
     kernel.work.unpacked_bytes = unpacked_bytes();
-    if (op_.matrix) kernel.work.matrix = matrix_size(*op_.matrix, pass_, loaded_ranges());
+    if (op_.matrix) {
+      kernel.work.matrix = matrix_size(*op_.matrix, pass_, loaded_ranges());
+      if (kernel.work.matrix->fused != FusedPass::None) see_keys(*kernel.work.matrix, visible);
+    }
     return kernel;
   }
 
@@ -170,6 +174,13 @@ class PassOfShard {
     return ranges;
   }
 
+  /// A mask cuts one end of what a query sees, a window the other one, too.
+  void see_keys(MatrixSize& scores, double visible) const {
+    const std::int64_t keys = pass_ == Pass::Forward ? scores.columns : scores.inner;
+    scores.visible_keys = visible * static_cast<double>(keys);
+    scores.cut_edges = op_.causal && attention_window(op_) > 0 ? 2 : 1;
+  }
+
   [[nodiscard]] double bytes_apart() const {
     const SeparateKernels& separate = op_.separate;
     const auto& own = pass_ == Pass::Forward          ? separate.bytes_forward
@@ -229,8 +240,7 @@ class PassOfShard {
 };
 
 /// Log-linear between the points, flat outside; 1 without a curve.
-double kernel_efficiency(const DeviceKind& kind, double flops) {
-  const auto& curve = kind.efficiency;
+double kernel_efficiency(const std::vector<EfficiencyPoint>& curve, double flops) {
   if (curve.empty()) return 1;
   auto above =
       std::find_if(curve.begin(), curve.end(), [&](const auto& p) { return p.flops.value >= flops; });
@@ -239,6 +249,14 @@ double kernel_efficiency(const DeviceKind& kind, double flops) {
   auto below = above - 1;
   double t = std::log(flops / below->flops.value) / std::log(above->flops.value / below->flops.value);
   return below->fraction + t * (above->fraction - below->fraction);
+}
+
+double product_efficiency(const DeviceKind& kind, DataType type, double flops) {
+  if (const auto own = kind.product_rates.find(type); own != kind.product_rates.end())
+    return kernel_efficiency(own->second.efficiency, flops) * own->second.sustained;
+  // The curve is of products in 16 bits. One in fewer bits that takes as long has more FLOPs.
+  const double alike = is_narrow(type) ? peak_rate(kind, DataType::BFloat16) / peak_rate(kind, type) : 1;
+  return kernel_efficiency(kind.products.efficiency, flops * alike) * kind.products.sustained;
 }
 
 /// Point-wise operators run on the plain units, products on the matrix units.
@@ -250,11 +268,8 @@ double compute_seconds(const KernelWork& work, DataType type, const DeviceKind& 
   double at_peak = work.flops / peak_rate(kind, unit_type(work, type)).value;
   if (!work.matrix) return at_peak;
   if (const auto fused = fused_efficiency(*work.matrix, type, kind, flash_attention)) return at_peak / *fused;
-  // The curve is of products in 16 bits. One in 8 bits that takes as long has more FLOPs.
-  const double alike =
-      type == DataType::Float8 ? peak_rate(kind, DataType::BFloat16) / peak_rate(kind, type) : 1;
   const double shape = kind.shape_losses ? matrix_efficiency(*work.matrix, matrix_units(kind, type)) : 1;
-  return at_peak / (kernel_efficiency(kind, work.flops * alike) * shape * kind.sustained);
+  return at_peak / (product_efficiency(kind, type, work.flops) * shape);
 }
 
 }  // namespace

@@ -222,14 +222,14 @@ std::vector<TensorId> GraphBuilder::add_all(const std::string& kind, const std::
   }
   if (!repeat.empty()) repeat += name;
   OperatorRequest request{kind, full_name + name, inputs, attributes, weights, {}, repeat, frozen_};
-  if (float8_ && !repeat.empty()) cast_operands(request);
+  if (products_ != "own" && !repeat.empty()) cast_operands(request);
   return add_operator(request);
 }
 
 void GraphBuilder::cast_operands(OperatorRequest& request) {
   const bool can = operator_kind(request.kind).find_attribute("products") != nullptr;
   if (!can || request.attributes.contains("router")) return;
-  request.attributes["products"] = "float8";
+  request.attributes["products"] = products_;
   if (!cast_.insert(request.inputs.front()).second) request.attributes["cast_input"] = 0;
   if (keeps_uncast_) request.attributes["keep_uncast"] = 1;
 }
@@ -244,9 +244,9 @@ TensorId GraphBuilder::add(const std::string& kind, const std::string& name,
   return outputs.front();
 }
 
-void GraphBuilder::begin_repeat(const std::string& prefix, std::int64_t index) {
+void GraphBuilder::begin_repeat(const std::string& prefix, std::int64_t index, const std::string& form) {
   name_prefixes_.push_back(fmt::format("{}{}.", prefix, index));
-  repeat_prefixes_.push_back(prefix + "#.");
+  repeat_prefixes_.push_back(prefix + "#." + form);
 }
 
 void GraphBuilder::end_repeat() {

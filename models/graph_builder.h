@@ -48,13 +48,16 @@ class GraphBuilder {
 
   /// Operators added from here on belong to repeat `index` of the block `prefix`: names start with
   /// "<prefix><index>." and Operator::repeat is "<prefix>#.<name>". Scopes nest; end with end_repeat().
-  void begin_repeat(const std::string& prefix, std::int64_t index);
+  /// Blocks of another `form` are no repeats of one another.
+  void begin_repeat(const std::string& prefix, std::int64_t index, const std::string& form = "");
   void end_repeat();
 
-  /// Products of operators that are added in a repeat from here on multiply in float8 (Casts), except a
-  /// router's. An input that several of them read is cast once. For backward they keep it in float8, or,
-  /// where it is kept uncast, in its own type.
-  void multiply_in_float8(bool keeps_uncast) { float8_ = true, keeps_uncast_ = keeps_uncast; }
+  /// Products of operators that are added in a repeat from here on multiply in the type of a precision
+  /// (models/precision.h; "own": the model's), except a router's. An input that several of them read is cast
+  /// once. For backward they keep it in that type, or, where it is kept uncast, in its own.
+  void multiply_in(const std::string& precision, bool keeps_uncast) {
+    products_ = precision, keeps_uncast_ = keeps_uncast;
+  }
 
   /// Weights of operators that are added from here on are frozen, or trained.
   void freeze(bool frozen) { frozen_ = frozen; }
@@ -83,8 +86,9 @@ class GraphBuilder {
   std::vector<std::string> name_prefixes_, repeat_prefixes_;
   std::vector<std::int32_t> sample_dims_;  ///< per tensor: the dimension that counts samples, or −1
   double elements_ = 0;                    ///< of all tensors
-  bool float8_ = false, keeps_uncast_ = false, frozen_ = false;
-  std::set<TensorId> cast_;  ///< inputs that are in float8
+  std::string products_ = "own";
+  bool keeps_uncast_ = false, frozen_ = false;
+  std::set<TensorId> cast_;  ///< inputs that are in the narrow type
   std::unordered_map<std::string, TensorId> tensor_by_name_;
   std::unordered_set<std::string> operator_names_;
 };

@@ -62,11 +62,17 @@ class PartsCheck {
       if (kind.peak.empty()) fail(where + " has no peak rate");
       for (const auto& [type, rate] : kind.peak)
         require(fmt::format("{}, peak of {}", where, name_of(type)), fault_of_peak(rate));
-      require(where + ", efficiency", fault_of_efficiency(kind.efficiency));
+      require(where + ", efficiency", fault_of_efficiency(kind.products.efficiency));
       require(where + ", memory", fault_of_memory(kind.memory));
       require(where + ", memory bandwidth", fault_of_memory_bandwidth(kind.memory_bandwidth));
       require(where + ", memory efficiency", fault_of_fraction(kind.memory_efficiency));
-      require(where + ", sustained rate", fault_of_fraction(kind.sustained));
+      require(where + ", sustained rate", fault_of_fraction(kind.products.sustained));
+      for (const auto& [type, rate] : kind.product_rates) {
+        const std::string of = fmt::format("{}, products in {}", where, name_of(type));
+        if (!kind.peak.contains(type)) fail(of + " have no peak rate");
+        require(of + ", efficiency", fault_of_efficiency(rate.efficiency));
+        require(of + ", sustained rate", fault_of_fraction(rate.sustained));
+      }
       require(where + ", memory overhead", fault_of_overhead(kind.memory_overhead));
       require(where + ", launch overhead", fault_of_latency(kind.launch_overhead));
       if (kind.collectives)

@@ -7,6 +7,11 @@ namespace {
 
 using enum DataType;
 
+// Blocks of DeepSeek's form are multiplied as OCP's on Blackwell.
+std::map<DataType, NarrowShares> eight_bits(const NarrowShares& tensor, const NarrowShares& blocks) {
+  return {{Float8, tensor}, {Float8Block, blocks}, {MxFloat8, blocks}};
+}
+
 // Boost clock. Kepler GEMM reaches about what the base clock would give: 2.8 of 4.37 TFLOP/s.
 DeviceKind k80() {
   return kind("K80", {{Float32, tera(4.37)}, {Float64, tera(1.45)}}, 0.64, {12, 240, 0.79},
@@ -73,6 +78,17 @@ std::vector<DeviceKind> ampere() {
                   81920)};
 }
 
+// Rates of H100 and H200 in eight bits by FLOPs, per tensor and by blocks.
+const std::map<DataType, NarrowShares> kHopperProducts{{Float8, {0.31, 0.45, 0.59, 0.62, 0.68, 0.69}},
+                                                       {Float8Block, {0.34, 0.45, 0.57, 0.63, 0.64, 0.63}}};
+
+DeviceKind hopper_part(DeviceKind made, const std::map<DataType, NarrowShares>& narrow) {
+  return with_hopper_collectives(with_narrow_products(
+      with_sustained(with_flash_attention_2_on_hopper(with_hopper_attention(std::move(made))),
+                     kSustainedHopper),
+      narrow, kSustainedNarrow));
+}
+
 // An H100 with fewer NVLinks and hardly any float64.
 DeviceKind h800(Peaks peak) {
   peak[Float64] = tera(1);
@@ -85,7 +101,8 @@ DeviceKind h800(Peaks peak) {
 
 std::vector<DeviceKind> hopper() {
   const Peaks peak{{Float32, tera(67)},   {TensorFloat32, tera(494.5)}, {Float16, tera(989)},
-                   {BFloat16, tera(989)}, {Float8, tera(1979)},         {Float64, tera(67)}};
+                   {BFloat16, tera(989)}, {Float8, tera(1979)},         {Float8Block, tera(1979)},
+                   {Float64, tera(67)}};
   const auto from = [](const std::string& name, const std::string& limit) {
     return Provenance{name + " (dense; float64 on tensor cores)",
                       limit + " of peak and launch overhead, fitted to GEMMs of ai-dynamo/aiconfigurator",
@@ -93,9 +110,7 @@ std::vector<DeviceKind> hopper() {
   };
   constexpr std::int64_t kOf80 = 81559, kOf96 = 97871, kOf141 = 143771;  // MiB
   const auto hopper_kind = [](DeviceKind made, std::int64_t memory) {
-    return with_hopper_collectives(with_sustained(
-        with_flash_attention_2_on_hopper(with_flash_attention_3(with_frameworks(std::move(made), memory))),
-        kSustainedHopper));
+    return hopper_part(with_frameworks(std::move(made), memory), kHopperProducts);
   };
   DeviceKind limited = hopper_kind(
       kind("H100-500W", peak, 0.767, {96, 2400, 0.8},
@@ -117,11 +132,7 @@ std::vector<DeviceKind> hopper_cards() {
       "0.767 of peak and launch overhead as of the H100-SXM5, the same chip, fitted to GEMMs of "
       "ai-dynamo/aiconfigurator";
   const auto made = [](DeviceKind card, std::int64_t memory, double watts) {
-    return at_power(
-        with_hopper_collectives(with_sustained(with_flash_attention_2_on_hopper(with_flash_attention_3(
-                                                   with_frameworks(std::move(card), memory))),
-                                               kSustainedHopper)),
-        watts, 700);
+    return at_power(hopper_part(with_frameworks(std::move(card), memory), kHopperProducts), watts, 700);
   };
   DeviceKind pcie =
       kind("H100-PCIe",
@@ -130,6 +141,7 @@ std::vector<DeviceKind> hopper_cards() {
             {Float16, tera(756)},
             {BFloat16, tera(756)},
             {Float8, tera(1513)},
+            {Float8Block, tera(1513)},
             {Float64, tera(51)}},
            0.767, {80, 2000, 0.8},
            {"NVIDIA H100 PCIe (dense; float64 on tensor cores; 350 W)", measured,
@@ -142,6 +154,7 @@ std::vector<DeviceKind> hopper_cards() {
             {Float16, tera(835)},
             {BFloat16, tera(835)},
             {Float8, tera(1671)},
+            {Float8Block, tera(1671)},
             {Float64, tera(60)}},
            0.767, {94, 3900, 0.8},
            {"NVIDIA H100 NVL (one card of a pair; dense; float64 on tensor cores; 400 W)", measured,
@@ -155,6 +168,7 @@ std::vector<DeviceKind> hopper_cards() {
             {Float16, tera(148)},
             {BFloat16, tera(148)},
             {Float8, tera(296)},
+            {Float8Block, tera(296)},
             {Float64, tera(1)}},
            0.9, {96, 4000, 0.8},
            {"NVIDIA H20 SXM (dense)", kNothingMeasured,
@@ -165,67 +179,72 @@ std::vector<DeviceKind> hopper_cards() {
           with_hopper_collectives(with_frameworks(std::move(h20), 97871))};
 }
 
-std::vector<DeviceKind> blackwell() {
-  const std::string estimated = std::string("0.8 of memory bandwidth as on H200; ") + kLaunchAsMeasured;
-  return {with_blackwell_collectives(with_flash_attention_4(with_frameworks(
-              kind("B200",
-                   {{Float32, tera(80)},
-                    {TensorFloat32, tera(1125)},
-                    {Float16, tera(2250)},
-                    {BFloat16, tera(2250)},
-                    {Float8, tera(4500)},
-                    {Float64, tera(37)}},
-                   0.653, {180, 8000, 0.8},
-                   {"NVIDIA HGX B200 (dense)",
-                    "0.653 of peak, the median of bfloat16 GEMMs (1470 TFLOP/s) of ai-dynamo/aiconfigurator",
-                    estimated}),
-              183359))),
-          with_blackwell_collectives(with_flash_attention_4(kind(
-              "GB200",
-              {{Float32, tera(80)},
-               {TensorFloat32, tera(1250)},
-               {Float16, tera(2500)},
-               {BFloat16, tera(2500)},
-               {Float8, tera(5000)},
-               {Float64, tera(40)}},
-              0.614, {186, 8000, 0.8},
-              {"NVIDIA GB200 NVL72 (dense; one GPU of the two of a superchip)",
-               "a bfloat16 GEMM of 1822 TFLOP/s, the best, stas00/ml-engineering; of B200 the best of 1745 "
-               "there, the median of 1470 in ai-dynamo/aiconfigurator",
-               "0.614 of peak, as far below the best GEMM as B200's median is; " + estimated})))};
+// What a run of hours sustains in 16 bits: of the products of a Llama-3 70B's layers that SimuMax launched
+// without a pause on B200, those of at least 1 TFLOP reached 0.49 of the peak where short runs reach 0.69.
+constexpr double kSustainedBlackwell = 0.71;
+constexpr const char* kSustainedFrom =
+    "products of 70B's layers on B200 in MooreThreads/SimuMax, configs/system/b200_bf16_ceperm.json";
+
+Peaks blackwell_peaks(double float32, double bfloat16, double float4, double float64) {
+  return {{Float32, tera(float32)},       {TensorFloat32, tera(bfloat16 / 2)},
+          {Float16, tera(bfloat16)},      {BFloat16, tera(bfloat16)},
+          {Float8, tera(2 * bfloat16)},   {Float8Block, tera(2 * bfloat16)},
+          {MxFloat8, tera(2 * bfloat16)}, {NvFloat4, tera(float4)},
+          {Float64, tera(float64)}};
 }
 
-// Blackwell Ultra: more memory and four-bit products, hardly any float64.
+DeviceKind blackwell_kind(DeviceKind made, std::map<DataType, NarrowShares> eight, const NarrowShares& four) {
+  eight[NvFloat4] = four;
+  return with_blackwell_collectives(with_narrow_products(
+      with_sustained(std::move(made), kSustainedBlackwell, kSustainedFrom), eight, kSustainedNarrow));
+}
+
+std::vector<DeviceKind> blackwell() {
+  const std::string estimated = std::string("0.8 of memory bandwidth as on H200; ") + kLaunchAsMeasured;
+  DeviceKind b200 = kind("B200", blackwell_peaks(80, 2250, 9000, 37), 0.69, {180, 8000, 0.8},
+                         {"NVIDIA HGX B200 (dense)",
+                          "0.69 of peak, the median of bfloat16 GEMMs of at least 0.1 TFLOP of "
+                          "ai-dynamo/aiconfigurator",
+                          estimated});
+  DeviceKind gb200 =
+      kind("GB200", blackwell_peaks(80, 2500, 10000, 40), 0.69, {186, 8000, 0.8},
+           {"NVIDIA GB200 NVL72 (dense; one GPU of the two of a superchip)",
+            "0.69 of peak, the median of bfloat16 GEMMs of 0.1 to 1 TFLOP of ai-dynamo/aiconfigurator",
+            estimated});
+  b200 = with_measured_attention(std::move(b200), {0.7, 0.58, 425},
+                                 "GB200's at 1000 W instead of 1200 W, measured");
+  gb200 = with_measured_attention(std::move(gb200), {0.67, 0.56, 425}, "measured");
+  return {with_frameworks(blackwell_kind(std::move(b200),
+                                         eight_bits({0.24, 0.31, 0.46, 0.5, 0.55, 0.61},
+                                                    {0.24, 0.38, 0.54, 0.61, 0.65, 0.61}),
+                                         {0.16, 0.25, 0.37, 0.44, 0.49, 0.41}),
+                          183359),
+          blackwell_kind(std::move(gb200),
+                         eight_bits({0.21, 0.3, 0.44, 0.5, 0.54, 0.58}, {0.25, 0.36, 0.51, 0.57, 0.62, 0.63}),
+                         {0.16, 0.24, 0.34, 0.4, 0.48, 0.42})};
+}
+
+// Blackwell Ultra: more memory and faster products in four bits, hardly any float64.
 std::vector<DeviceKind> blackwell_ultra() {
   const std::string estimated = std::string("0.8 of memory bandwidth as on H200; ") + kLaunchAsMeasured;
-  DeviceKind b300 =
-      kind("B300",
-           {{Float32, tera(75)},
-            {TensorFloat32, tera(1125)},
-            {Float16, tera(2250)},
-            {BFloat16, tera(2250)},
-            {Float8, tera(4500)},
-            {Float64, tera(1.2)}},
-           0.7, {288, 8000, 0.8},
-           {"NVIDIA HGX B300 (dense)",
-            "0.7 of peak: bfloat16 GEMMs of at least 0.5 TFLOP in ai-dynamo/aiconfigurator take 1.07 "
-            "times B200's median rate in the same frameworks",
-            estimated});
+  const std::string measured =
+      "0.76 of peak, the median of bfloat16 GEMMs of at least 0.1 TFLOP of ai-dynamo/aiconfigurator";
+  DeviceKind b300 = kind("B300", blackwell_peaks(75, 2250, 15000, 1.2), 0.76, {288, 8000, 0.8},
+                         {"NVIDIA HGX B300 (dense)", measured, estimated});
   DeviceKind gb300 =
-      kind("GB300",
-           {{Float32, tera(80)},
-            {TensorFloat32, tera(1250)},
-            {Float16, tera(2500)},
-            {BFloat16, tera(2500)},
-            {Float8, tera(5000)},
-            {Float64, tera(1.3)}},
-           0.7, {279, 8000, 0.8},
-           {"NVIDIA GB300 NVL72 (dense; one GPU of the two of a superchip)",
-            "0.7 of peak: bfloat16 GEMMs of at least 0.5 TFLOP in ai-dynamo/aiconfigurator take 1.15 "
-            "times GB200's median rate in the same frameworks",
-            estimated});
-  return {with_blackwell_collectives(with_flash_attention_4(with_frameworks(std::move(b300), 275040))),
-          with_blackwell_collectives(with_flash_attention_4(std::move(gb300)))};
+      kind("GB300", blackwell_peaks(80, 2500, 15000, 1.3), 0.76, {279, 8000, 0.8},
+           {"NVIDIA GB300 NVL72 (dense; one GPU of the two of a superchip)", measured, estimated});
+  b300 = with_measured_attention(std::move(b300), {0.81, 0.64, 425},
+                                 "GB300's at 1100 W instead of 1400 W, measured");
+  gb300 = with_measured_attention(std::move(gb300), {0.79, 0.62, 425}, "measured");
+  return {with_frameworks(blackwell_kind(std::move(b300),
+                                         eight_bits({0.17, 0.26, 0.4, 0.53, 0.59, 0.63},
+                                                    {0.26, 0.41, 0.58, 0.63, 0.67, 0.66}),
+                                         {0.1, 0.16, 0.22, 0.27, 0.32, 0.3}),
+                          275040),
+          blackwell_kind(std::move(gb300),
+                         eight_bits({0.23, 0.33, 0.47, 0.54, 0.6, 0.66}, {0.25, 0.38, 0.58, 0.63, 0.7, 0.7}),
+                         {0.11, 0.16, 0.24, 0.3, 0.34, 0.32})};
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "topologies/kind_parts.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <utility>
 
@@ -25,7 +27,7 @@ MemoryOverhead frameworks_on(std::int64_t mebibytes) {
 DeviceKind kind(std::string name, Peaks peak, double limit, Memory memory, const Provenance& from) {
   DeviceKind kind;
   kind.name = std::move(name);
-  kind.efficiency = {{Flops(1), limit}};
+  kind.products.efficiency = {{Flops(1), limit}};
   kind.peak = std::move(peak);
   kind.memory = Bytes(static_cast<std::int64_t>(memory.gigabytes * 1e9));
   kind.memory_bandwidth = BytesPerSecond(memory.gigabytes_per_second * 1e9);
@@ -66,11 +68,16 @@ DeviceKind with_flash_attention_2(DeviceKind kind) {
       std::move(kind), {0.73, 0.63},
       "0.73 and 0.63 of peak in forward and backward, Dao, arXiv:2307.08691, section 4.1");
 }
-DeviceKind with_flash_attention_3(DeviceKind kind) {
+DeviceKind with_measured_attention(DeviceKind kind, FusedAttention shares, const std::string& from) {
   return with_fused_attention(
-      std::move(kind), {0.62, 0.565},
-      "0.62 of peak in forward, 614 of 989 TFLOP/s as pytorch/benchmark measured, and 0.565 "
-      "in backward, 559 TFLOP/s, Shah et al., arXiv:2407.08608, figure 6");
+      std::move(kind), shares,
+      fmt::format(
+          "{:g} and {:g} of peak in forward and backward for long sequences, half of that where a query "
+          "sees {:g} keys, {} of cuDNN in NVIDIA/cudnn-frontend, benchmark/sdpa_benchmark_training",
+          shares.forward, shares.backward, shares.half_rate_keys, from));
+}
+DeviceKind with_hopper_attention(DeviceKind kind) {
+  return with_measured_attention(std::move(kind), {0.74, 0.62, 550}, "measured on H200");
 }
 DeviceKind with_flash_attention_2_on_hopper(DeviceKind kind) {
   kind.flash_attention_2 = {0.37, 0.31};
@@ -79,20 +86,34 @@ DeviceKind with_flash_attention_2_on_hopper(DeviceKind kind) {
       "version 3, figures 5 and 6";
   return kind;
 }
-DeviceKind with_sustained(DeviceKind kind, double share) {
-  kind.sustained = share;
-  kind.source += "; sustained: estimated";
+DeviceKind with_sustained(DeviceKind kind, double share, const std::string& from) {
+  kind.products.sustained = share;
+  kind.source += fmt::format("; sustained: {:g} of that, {}", share, from);
   return kind;
 }
-DeviceKind with_flash_attention_4(DeviceKind kind) {
-  return with_fused_attention(
-      std::move(kind), {0.71, 0.65},
-      "0.71 of peak in forward, 1613 TFLOP/s on B200, as the authors of FlashAttention-4 "
-      "report; in backward 0.65, as much less as on H100");
+DeviceKind with_narrow_products(DeviceKind kind, const std::map<DataType, NarrowShares>& shares,
+                                double sustained) {
+  constexpr double kFirst = 1.73e10, kStep = 3.162;
+  for (const auto& [type, of_type] : shares) {
+    ProductRate& rate = kind.product_rates[type];
+    double flops = kFirst;
+    for (const double share : of_type) {
+      rate.efficiency.push_back({Flops(flops), share});
+      flops *= kStep;
+    }
+    rate.sustained = sustained;
+  }
+  kind.source += fmt::format(
+      "; products in 8 and 4 bits: medians of ai-dynamo/aiconfigurator by FLOPs, of which {:g} is sustained, "
+      "as "
+      "runs at the power limit there are slower",
+      sustained);
+  return kind;
 }
 DeviceKind at_power(DeviceKind kind, double watts, double usual_watts) {
   const double clock = std::cbrt(watts / usual_watts);
-  kind.sustained *= clock;
+  kind.products.sustained *= clock;
+  for (auto& [type, rate] : kind.product_rates) rate.sustained *= clock;
   for (auto* attention : {&kind.fused_attention, &kind.flash_attention_2}) {
     if (!*attention) continue;
     (*attention)->forward *= clock;

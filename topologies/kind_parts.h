@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -38,9 +39,10 @@ DeviceKind kind(std::string name, Peaks peak, double limit, Memory memory, const
 DeviceKind with_frameworks(DeviceKind kind, std::int64_t mebibytes);
 
 DeviceKind with_fused_attention(DeviceKind kind, FusedAttention shares, const std::string& from);
-DeviceKind with_flash_attention_2(DeviceKind kind);            ///< long sequences, heads of 128
-DeviceKind with_flash_attention_3(DeviceKind kind);            ///< the same
-DeviceKind with_flash_attention_4(DeviceKind kind);            ///< the same
+DeviceKind with_flash_attention_2(DeviceKind kind);  ///< long sequences, heads of 128
+/// What cuDNN's kernels reach, which Transformer Engine takes; those of FlashAttention are about as fast.
+DeviceKind with_measured_attention(DeviceKind kind, FusedAttention shares, const std::string& from);
+DeviceKind with_hopper_attention(DeviceKind kind);
 DeviceKind with_flash_attention_2_on_hopper(DeviceKind kind);  ///< beside those of a later version
 
 /// The middle of NCCL's calls of 1 to 256 KiB on 2 to 8 GPUs, less what their steps take.
@@ -49,9 +51,17 @@ DeviceKind with_ampere_collectives(DeviceKind kind);
 DeviceKind with_hopper_collectives(DeviceKind kind);
 DeviceKind with_blackwell_collectives(DeviceKind kind);
 
-inline constexpr double kSustainedAmpere = 0.93, kSustainedHopper = 0.8;
+inline constexpr double kSustainedAmpere = 0.93, kSustainedHopper = 0.8, kSustainedNarrow = 0.9;
 /// Sets the share of the rate that products sustain in runs of hours.
-DeviceKind with_sustained(DeviceKind kind, double share);
+DeviceKind with_sustained(DeviceKind kind, double share, const std::string& from = "estimated");
+
+/// Shares of the peak rate by FLOPs of a product: 17 and 55 GFLOP, and the same by ten up to 5.5 TFLOP.
+using NarrowShares = std::array<double, 6>;
+/// Rates of products in eight and four bits. Each share is the median of products of those FLOPs, at least
+/// 1024 rows high, in the fastest of three inference frameworks; TransformerEngine and PyTorch call the same
+/// library. `sustained`: what those lose whose power was logged, so which ran for long.
+DeviceKind with_narrow_products(DeviceKind kind, const std::map<DataType, NarrowShares>& shares,
+                                double sustained);
 /// The kind at another power limit. Where power limits the clock, it goes with the third root of power, since
 /// voltage goes with the clock: sustained products and attention follow.
 DeviceKind at_power(DeviceKind kind, double watts, double usual_watts);

@@ -54,22 +54,28 @@ class Fingerprint {
     add(std::uint64_t{text.size()});
     for (const char c : text) hash_ = (hash_ ^ static_cast<unsigned char>(c)) * 0x100000001b3;
   }
+  void add(const std::vector<EfficiencyPoint>& curve) {
+    add(std::uint64_t{curve.size()});
+    for (const EfficiencyPoint& point : curve) add(point.flops.value), add(point.fraction);
+  }
+  void add(const FusedAttention& attention) {
+    add(attention.forward), add(attention.backward);
+    if (attention.half_rate_keys != 0) add(std::string_view("keys")), add(attention.half_rate_keys);
+  }
   void add(const DeviceKind& kind) {
     add(std::string_view(kind.name));
     add(std::uint64_t{kind.peak.size()});
     for (const auto& [type, rate] : kind.peak) add(name_of(type)), add(rate.value);
-    add(std::uint64_t{kind.efficiency.size()});
-    for (const EfficiencyPoint& point : kind.efficiency) add(point.flops.value), add(point.fraction);
+    add(kind.products.efficiency);
     add(kind.memory.value), add(kind.memory_bandwidth.value), add(kind.memory_efficiency);
     add(kind.launch_overhead.value), add(kind.overlap);
     // Plans name the fingerprints of kinds as they were before there was this.
     if (!kind.shape_losses) add(kind.shape_losses);
-    if (kind.fused_attention) add(kind.fused_attention->forward), add(kind.fused_attention->backward);
-    if (kind.flash_attention_2) {
-      add(std::string_view("flash_attention_2"));
-      add(kind.flash_attention_2->forward), add(kind.flash_attention_2->backward);
-    }
-    if (kind.sustained != 1) add(std::string_view("sustained")), add(kind.sustained);
+    if (kind.fused_attention) add(*kind.fused_attention);
+    if (kind.flash_attention_2) add(std::string_view("flash_attention_2")), add(*kind.flash_attention_2);
+    if (kind.products.sustained != 1) add(std::string_view("sustained")), add(kind.products.sustained);
+    for (const auto& [type, rate] : kind.product_rates)
+      add(std::string_view("products")), add(name_of(type)), add(rate.efficiency), add(rate.sustained);
     if (kind.collectives) {
       add(std::string_view("collectives"));
       add(kind.collectives->call.value), add(kind.collectives->in_switch);

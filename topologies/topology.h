@@ -29,10 +29,22 @@ struct EfficiencyPoint {
   bool operator==(const EfficiencyPoint&) const = default;
 };
 
+/// What products in one type reach of its peak rate.
+struct ProductRate {
+  std::vector<EfficiencyPoint> efficiency;  ///< ascending in flops; log-linear between, flat outside
+  /// Share of the rate of short runs that products reach when the device multiplies all the time, and its
+  /// power limits its clock. In (0, 1].
+  double sustained = 1;
+  bool operator==(const ProductRate&) const = default;
+};
+
 /// Fractions of the peak rate that fused attention with 16-bit types reaches on long sequences, with heads of
 /// width 128. Backward's FLOPs include the scores that it computes again.
 struct FusedAttention {
   double forward = 1, backward = 1;  ///< in (0, 1]
+  /// Keys that a query sees where half of these fractions is reached: tiles that a mask or a window cuts, and
+  /// the first and last steps of each row of tiles, cost as much as so many keys. 0: any number reaches them.
+  double half_rate_keys = 0;
   bool operator==(const FusedAttention&) const = default;
 };
 
@@ -48,10 +60,9 @@ struct CollectiveTraits {
 struct DeviceKind {
   std::string name;                         ///< "V100-SXM2-16GB"
   std::map<DataType, FlopsPerSecond> peak;  ///< dense matrix rate per element type
-  std::vector<EfficiencyPoint> efficiency;  ///< ascending in flops; log-linear between, flat outside
-  /// Share of the rate of short runs that products reach when the device multiplies all the time, and its
-  /// power limits its clock. In (0, 1].
-  double sustained = 1;
+  ProductRate products;                     ///< in any type that has no rates of its own
+  /// Types that reach other shares of their peak rate: narrow ones need larger products to be fast.
+  std::map<DataType, ProductRate> product_rates;
   std::optional<FusedAttention> fused_attention;    ///< without it: as other products
   std::optional<FusedAttention> flash_attention_2;  ///< where `fused_attention` is a later version's
   Bytes memory;

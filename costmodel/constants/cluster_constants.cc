@@ -42,11 +42,15 @@ void scale_attention(std::optional<FusedAttention>& attention, double factor) {
 }
 
 // Scales what products sustain, and where that would exceed 1, what short runs reach.
-void scale_products(DeviceKind& kind, double factor) {
-  const double sustained = kind.sustained * factor;
-  kind.sustained = std::min(1.0, sustained);
+void scale(ProductRate& products, double factor) {
+  const double sustained = products.sustained * factor;
+  products.sustained = std::min(1.0, sustained);
   if (sustained <= 1) return;
-  for (EfficiencyPoint& point : kind.efficiency) point.fraction = share(point.fraction, sustained);
+  for (EfficiencyPoint& point : products.efficiency) point.fraction = share(point.fraction, sustained);
+}
+void scale_products(DeviceKind& kind, double factor) {
+  scale(kind.products, factor);
+  for (auto& [type, rate] : kind.product_rates) scale(rate, factor);
 }
 
 bool leaves_node(const Link& link, const std::vector<Vertex>& vertices) {

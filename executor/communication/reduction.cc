@@ -60,6 +60,9 @@ void reduce_in_order(std::span<const void* const> addends, void* result, std::in
     case DataType::UInt8:
       return reduce_as<PlainElement<std::uint8_t>>(addends, result, elements, operation);
     case DataType::Float8:
+    case DataType::Float8Block:
+    case DataType::MxFloat8:
+    case DataType::NvFloat4:
       break;
   }
   throw InternalError("no reduction for a data type");

@@ -81,6 +81,9 @@ ncclDataType_t nccl_type(DataType type) {
     case DataType::UInt8:
       return ncclUint8;
     case DataType::Float8:
+    case DataType::Float8Block:
+    case DataType::MxFloat8:
+    case DataType::NvFloat4:
       break;
   }
   throw InternalError("NCCL has no such type of elements");

@@ -45,6 +45,9 @@ auto with_reader(DataType type, const std::byte* elements, Visit visit) {
     case DataType::UInt8:
       return visit([=](std::int64_t i) { return at<std::uint8_t>(elements, i); });
     case DataType::Float8:
+    case DataType::Float8Block:
+    case DataType::MxFloat8:
+    case DataType::NvFloat4:
       break;
   }
   throw InternalError("a data type that no file holds");

@@ -2,6 +2,7 @@
 
 #include "models/operator_draft.h"
 #include "models/operators/families.h"
+#include "models/precision.h"
 
 namespace pipesim {
 namespace {
@@ -101,48 +102,47 @@ void build_matmul(OperatorDraft& draft) {
 
 void cast_operands(OperatorDraft& draft, const std::vector<FactorIndex>& input,
                    const std::vector<FactorIndex>& weight, const std::vector<FactorIndex>& result) {
-  constexpr double kWritten = 2;  // bytes of an element: as it lies and transposed
-  constexpr double kKernels = 2;  // the largest magnitude, the cast
-  const bool float8 = draft.word("products") == "float8", casts_input = draft.flag("cast_input"),
-             keeps_uncast = draft.flag("keep_uncast");
+  const Precision* precision = find_precision(draft.word("products"));
+  const bool casts_input = draft.flag("cast_input"), keeps_uncast = draft.flag("keep_uncast");
   // Models keep the fingerprints that they had before there were other types.
-  if (!float8) draft.op.attributes.erase("products");
-  if (!float8 || casts_input) draft.op.attributes.erase("cast_input");
-  if (!float8 || !keeps_uncast) draft.op.attributes.erase("keep_uncast");
-  if (!float8) {
-    if (!casts_input) draft.fail("attribute \"cast_input\" is 0, allowed with products=float8");
-    if (keeps_uncast) draft.fail("attribute \"keep_uncast\" is 1, allowed with products=float8");
+  if (!precision) draft.op.attributes.erase("products");
+  if (!precision || casts_input) draft.op.attributes.erase("cast_input");
+  if (!precision || !keeps_uncast) draft.op.attributes.erase("keep_uncast");
+  if (!precision) {
+    if (!casts_input) draft.fail("attribute \"cast_input\" is 0, allowed where products is not own");
+    if (keeps_uncast) draft.fail("attribute \"keep_uncast\" is 1, allowed where products is not own");
     return;
   }
-  const double moved = 2 * draft.element_bytes() + kWritten;
-  draft.op.casts = Casts{DataType::Float8, {}, {{moved, weight}}, {{moved, result}}};
+  const double moved = precision->reads * draft.element_bytes() + precision->written;
+  draft.op.casts = Casts{precision->type, {}, {{moved, weight}}, {{moved, result}}};
   if (casts_input) {
     draft.op.casts->input = {{moved, input}};
-    draft.op.separate.forward += kKernels;
+    draft.op.separate.forward += precision->kernels;
   }
-  draft.op.separate.backward_input += kKernels;
+  draft.op.separate.backward_input += precision->kernels;
   // Transformer Engine keeps what the forward product read (transformer_engine/pytorch/module/linear.py,
   // layernorm_linear.py and grouped_linear.py); torchao what it was cast from (matmul_with_hp_or_float8_args
   // in torchao/float8/float8_linear.py).
-  if (!keeps_uncast) draft.op.uses.front().saved_as = DataType::Float8;
+  if (!keeps_uncast) draft.op.uses.front().saved_as = precision->type;
+}
+
+std::vector<AttributeSchema> with_casts(std::vector<AttributeSchema> attributes) {
+  attributes.push_back(
+      AttributeSchema::word("products", "type that products multiply in", product_words(), "own"));
+  attributes.push_back(AttributeSchema::flag(
+      "cast_input", true,
+      "where products is not own: brings its input into that type; not where another operator has done so"));
+  attributes.push_back(AttributeSchema::flag(
+      "keep_uncast", false,
+      "where products is not own: keeps its input for backward in its own type, as torchao does, not in the "
+      "narrow one"));
+  return attributes;
 }
 
 AttributeSchema stored_attribute() {
   return AttributeSchema::word(
       "stored", "how a frozen weight lies in memory; a kernel brings it into its type before each product",
       {"own", "8bit", "4bit"}, "own");
-}
-
-std::vector<AttributeSchema> with_casts(std::vector<AttributeSchema> attributes) {
-  attributes.push_back(
-      AttributeSchema::word("products", "type that products multiply in", {"own", "float8"}, "own"));
-  attributes.push_back(AttributeSchema::flag(
-      "cast_input", true,
-      "with products=float8: brings its input into that type; not where another operator has done so"));
-  attributes.push_back(AttributeSchema::flag(
-      "keep_uncast", false,
-      "with products=float8: keeps its input for backward in its own type, as torchao does, not in float8"));
-  return attributes;
 }
 
 std::vector<OperatorKind> linear_kinds() {

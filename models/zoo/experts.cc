@@ -15,14 +15,14 @@ OperatorGraph experts(const ZooValues& values, TransformerNetwork::HeadNorm head
   const std::int64_t shared_ffn = values.integer("shared_ffn");
   TensorId x = net.embedding("word_embedding", net.indices("words"), values.integer("vocab"));
   for (std::int64_t i = 1; i <= values.integer("layers"); ++i) {
-    net.builder().begin_repeat("layer", i);
+    net.begin_layer(i, values.integer("layers"));
     x = llama_attention(net, x, head_norm);
     const TensorId normed = net.norm("rms_norm", "ffn_norm", x);
     TensorId y = experts_ffn(net, normed, sizes);
     if (shared_ffn > 0)
       y = net.add("experts_add", y, weighted_shared_expert(net, normed, sizes.hidden, shared_ffn));
     x = net.add("ffn_add", x, y);
-    net.builder().end_repeat();
+    net.end_layer();
   }
   net.predict_words(net.norm("rms_norm", "norm", x), values.integer("vocab"),
                     values.word("projection") == "tied", false);

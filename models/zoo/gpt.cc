@@ -33,9 +33,9 @@ TensorId gpt_layer(TransformerNetwork& net, TensorId x, const GptLayer& layer) {
 /// The layers, and what comes after them.
 OperatorGraph finished(TransformerNetwork& net, TensorId x, const ZooValues& values, const GptLayer& layer) {
   for (std::int64_t i = 1; i <= values.integer("layers"); ++i) {
-    net.builder().begin_repeat("layer", i);
+    net.begin_layer(i, values.integer("layers"));
     x = gpt_layer(net, x, layer);
-    net.builder().end_repeat();
+    net.end_layer();
   }
   x = net.norm("layer_norm", "norm", x);
   net.predict_words(x, values.integer("vocab"), values.word("projection") == "tied", false);
@@ -92,7 +92,7 @@ ZooModel gpt_model(std::string name, std::string description, std::string source
                                     "a table that is added, or queries and keys that are rotated"));
   for (ZooOption& option : experts_options(1, 1)) options.push_back(std::move(option));
   options.push_back(kept_option());
-  options.push_back(products_option());
+  for (ZooOption& option : products_options()) options.push_back(std::move(option));
   for (ZooOption& option : plain_definition_options()) options.push_back(std::move(option));
   for (ZooOption& option : adapter_options()) options.push_back(std::move(option));
   return {std::move(name), std::move(description), std::move(source), std::move(options), gpt};

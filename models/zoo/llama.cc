@@ -13,10 +13,10 @@ OperatorGraph llama_network(const ZooValues& values, TransformerNetwork::HeadNor
   const std::int64_t hidden = values.integer("hidden"), ffn = ffn_width(values);
   TensorId x = net.embedding("word_embedding", net.indices("words"), values.integer("vocab"));
   for (std::int64_t i = 1; i <= values.integer("layers"); ++i) {
-    net.builder().begin_repeat("layer", i);
+    net.begin_layer(i, values.integer("layers"));
     x = llama_attention(net, x, head_norm);
     x = net.add("ffn_add", x, feed_forward(net, "", net.norm("rms_norm", "ffn_norm", x), hidden, ffn));
-    net.builder().end_repeat();
+    net.end_layer();
   }
   x = net.norm("rms_norm", "norm", x);
   net.predict_words(x, values.integer("vocab"), values.word("projection") == "tied", false);

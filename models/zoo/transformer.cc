@@ -1,9 +1,12 @@
 #include "models/zoo/transformer.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 #include <variant>
 
+#include "models/precision.h"
 #include "sim/base/errors.h"
 
 namespace pipesim {
@@ -13,6 +16,10 @@ namespace {
 // kv_heads=0 means one for each head.
 bool groups_heads(const ZooValues& values) {
   return values.has("kv_heads") && values.integer("kv_heads") > 0;
+}
+
+std::int64_t layers_of(const ZooValues& values, const char* option) {
+  return values.has(option) ? values.integer(option) : 0;
 }
 
 }  // namespace
@@ -44,7 +51,9 @@ TransformerNetwork::TransformerNetwork(const ZooValues& values)
                     (values.word("swiglu") == "fused" ||
                      (values.word("swiglu") == "as-kept" && (keeps_as_megatron_ || keeps_compiled_)))),
       keeps_swiglu_narrow_(values.has("swiglu_inputs") && values.word("swiglu_inputs") == "float8"),
-      float8_(values.has("products") && values.word("products") == "float8"),
+      precision_(values.has("products") ? product_word(values.word("products")) : "own"),
+      own_at_start_(layers_of(values, "own_at_start")),
+      own_at_end_(layers_of(values, "own_at_end")),
       adapters_(adapters(values)) {
   if (groups_heads(values)) static_cast<void>(values.quotient("heads", "kv_heads"));
   if (logit_cap_ > 0 && loss_chunks_ > 0)
@@ -52,7 +61,15 @@ TransformerNetwork::TransformerNetwork(const ZooValues& values)
   if (keeps_swiglu_narrow_ && !fuses_swiglu_)
     values.fail("swiglu_inputs=float8 needs the fused kernel: swiglu=fused, or kept=megatron");
   builder_.freeze(adapters_.any());
-  if (float8_) builder_.multiply_in_float8(keeps_as_torch_ || keeps_compiled_);
+  builder_.multiply_in(precision_, keeps_as_torch_ || keeps_compiled_);
+  if (!multiplies_narrow() && own_at_start_ + own_at_end_ > 0)
+    values.fail("own_at_start and own_at_end need products in another type than dtype");
+}
+
+void TransformerNetwork::begin_layer(std::int64_t number, std::int64_t count) {
+  const bool own = multiplies_narrow() && (number <= own_at_start_ || number > count - own_at_end_);
+  builder_.begin_repeat("layer", number, own ? "own." : "");
+  builder_.multiply_in(own ? "own" : precision_, keeps_as_torch_ || keeps_compiled_);
 }
 
 // Models of Hugging Face (LlamaRMSNorm) and of litgpt cast x to float32, and multiply its normalised rows in
@@ -201,7 +218,7 @@ TensorId TransformerNetwork::weigh_values(const std::string& prefix, TensorId qu
   } else {
     // The second order is what the output projection reads, of which a product in float8 keeps a copy of its
     // own.
-    attributes["keep_copy"] = keeps_as_megatron_ && !float8_ ? 1 : 0;
+    attributes["keep_copy"] = keeps_as_megatron_ && !multiplies_narrow() ? 1 : 0;
   }
   if (builder_.shape(query)[3] > 1) {
     attributes["keep_repeated"] = keeps_eagerly_ ? 1 : 0;  // copies, which are no views of anything
@@ -309,11 +326,23 @@ ZooOption swiglu_inputs_option() {
                          "reads them, too");
 }
 
-ZooOption products_option() {
-  return ZooOption::word(
-      "products", {"own", "float8"}, "own",
-      "type in which the products of layers multiply: dtype, or float8, into which kernels "
-      "of their own bring all operands");
+std::vector<ZooOption> products_options() {
+  std::vector<std::string> words = product_words();
+  words.emplace_back(tensor_scaled);
+  std::string each;
+  for (const Precision& precision : precisions)
+    each += fmt::format("; {}: {}", precision.name, precision.description);
+  const auto own_layers = [](const char* name, const char* which) {
+    return ZooOption::integer(
+        name, 0, 0, 1 << 12,
+        fmt::format("{} layers whose products stay in dtype, where products is not own", which));
+  };
+  return {
+      ZooOption::word("products", std::move(words), "own",
+                      fmt::format("type in which the products of layers multiply: dtype (own), or one into "
+                                  "which kernels of their own bring all operands{}; fp8-tensor is float8",
+                                  each)),
+      own_layers("own_at_start", "first"), own_layers("own_at_end", "last")};
 }
 
 ZooOption vocabulary_option(std::int64_t value) {
@@ -408,7 +437,7 @@ ZooOptions llama_options(std::int64_t sequence, const TransformerSizes& sizes, s
   options.push_back(kept_option());
   options.push_back(swiglu_option());
   options.push_back(swiglu_inputs_option());
-  options.push_back(products_option());
+  for (ZooOption& option : products_options()) options.push_back(std::move(option));
   for (ZooOption& option : definition_options(definition)) options.push_back(std::move(option));
   return options;
 }

@@ -102,10 +102,16 @@ class TransformerNetwork {
   /// `prefix`.
   void predict_words_again(const std::string& prefix, TensorId x) { add_loss(prefix, x); }
 
+  /// Operators from here on belong to layer `number` of `count`, from 1; its products multiply in the type of
+  /// option products, unless it is one of the first or last ones that keep their own.
+  void begin_layer(std::int64_t number, std::int64_t count);
+  void end_layer() { builder_.end_repeat(); }
+
   /// The finished model. InputError where adapters are asked for and no layer has a product that takes one.
   [[nodiscard]] OperatorGraph build();
 
  private:
+  [[nodiscard]] bool multiplies_narrow() const { return precision_ != "own"; }
   [[nodiscard]] bool keeps_masks() const { return keeps_as_megatron_ || keeps_as_torch_; }
   [[nodiscard]] AttentionHeads heads_of(const AttentionStyle& style) const;
   TensorId norm_heads(HeadNorm which, const std::string& name, TensorId x);
@@ -121,7 +127,9 @@ class TransformerNetwork {
   std::int64_t zigzag_, document_length_;
   std::int64_t loss_chunks_;  // 0: the projection is apart from the loss
   bool keeps_as_megatron_, keeps_compiled_, keeps_as_torch_, keeps_eagerly_, fuses_swiglu_,
-      keeps_swiglu_narrow_, float8_;
+      keeps_swiglu_narrow_;
+  std::string precision_;                   // of products
+  std::int64_t own_at_start_, own_at_end_;  // layers whose products have none
   Adapters adapters_;
   bool adapted_ = false;   // some product has adapters
   Attributes projection_;  // of the last predict_words()
@@ -139,8 +147,8 @@ ZooOption kept_option();
 /// Whether gated feed-forward parts are one kernel behind the products, or two.
 ZooOption swiglu_option();
 ZooOption swiglu_inputs_option();
-/// The type in which products of layers multiply: the model's own or float8.
-ZooOption products_option();
+/// The type in which products of layers multiply (models/precision.h), and layers that are left out of it.
+std::vector<ZooOption> products_options();
 ZooOption vocabulary_option(std::int64_t value);
 ZooOption projection_option(const std::string& value);  ///< tied or untied
 /// `value` 0: four times hidden.

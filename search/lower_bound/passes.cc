@@ -106,7 +106,10 @@ DeviceKind at_best(const DeviceKind& kind, const Operator& op, Pass pass, std::s
   DeviceKind best = kind;
   best.memory_bandwidth = kind.memory_bandwidth * kind.memory_efficiency;
   if (!op.matrix) return best;
-  double efficiency = best_kernel_efficiency(kind.efficiency, flops_of(op, pass, ranges));
+  const double flops = flops_of(op, pass, ranges);
+  double efficiency = best_kernel_efficiency(kind.products.efficiency, flops);
+  for (const auto& [type, rate] : kind.product_rates)
+    efficiency = std::max(efficiency, best_kernel_efficiency(rate.efficiency, flops));
   if (kind.shape_losses) efficiency *= best_matrix_efficiency(*op.matrix, pass, ranges);
   efficiency = std::max(efficiency, best_fused_efficiency(kind, *op.matrix, pass, ranges));
   for (auto& [type, rate] : best.peak) rate = rate * efficiency;

@@ -269,12 +269,12 @@ std::vector<ShardMemory> shard_memory(const OperatorGraph& graph, const Operator
       const Bytes size(loaded(elements * bytes_per_element(graph.tensor(use.tensor).type), times));
       if (use.role == Role::Output) memory[k].outputs += size;
       if (backward && use.role == Role::Output && op.casts && !op.casts->gradient.empty())
-        memory[k].gradient_copy += Bytes(loaded(elements * bytes_per_element(op.casts->type), times));
+        memory[k].gradient_copy += Bytes(loaded(stored_bytes(op.casts->type, elements), times));
       if (graph.tensor(use.tensor).storage != WeightStorage::Own) memory[k].unpacked += size;
       if (backward && use.role == Role::Input && graph.wants_gradient(use.tensor))
         memory[k].input_gradients += size;
       if (backward && use.saved_as)
-        memory[k].input_copy += Bytes(loaded(elements * bytes_per_element(*use.saved_as), times));
+        memory[k].input_copy += Bytes(loaded(stored_bytes(*use.saved_as, elements), times));
     }
     if (op.workspace) set_scratch(op, ranges, memory[k]);
     if (backward) memory[k].saved = Bytes(static_cast<std::int64_t>(evaluate(op.saved_extra_bytes, ranges)));
@@ -299,8 +299,7 @@ Bytes copy_of_input(const BoundOperator& bound, std::size_t use, std::size_t sha
   std::int64_t before = 0, with = 0, whole = 0;
   for (std::size_t u = 0; u < uses.size(); ++u) {
     if (!copied(uses[u])) continue;
-    const std::int64_t bytes =
-        box_of(uses[u], *bound.op, ranges).elements() * bytes_per_element(*uses[u].saved_as);
+    const std::int64_t bytes = stored_bytes(*uses[u].saved_as, box_of(uses[u], *bound.op, ranges).elements());
     whole += bytes;
     if (u < use) before += bytes;
     if (u <= use) with += bytes;

@@ -49,7 +49,7 @@ Bytes LifeTasks::piece_of(UseRef source, UseRef reader, DeviceId d) const {
   const Layout& made = contents_.layouts()[data_layout(source, *strategy_)];
   const TensorUse& use = contents_.graph().op(reader.op).uses[static_cast<std::size_t>(reader.use)];
   const std::int32_t experts = contents_.loads().dimension(use.tensor);
-  return Bytes(loaded(made.elements_on(d) * bytes_per_element(*use.saved_as),
+  return Bytes(loaded(stored_bytes(*use.saved_as, made.elements_on(d)),
                       experts < 0 ? 1 : contents_.loads().of(experts, made)));
 }
 

@@ -118,7 +118,7 @@ double gemm_milliseconds(const CostModel& costs, const GemmRow& row) {
 template <class Rows>
 std::vector<Comparison> compare_gemms(const Rows& rows, const char* system) {
   TopologyParts parts = make_topology(system).parts();
-  for (DeviceKind& kind : parts.kinds) kind.sustained = 1;  // they were run one by one
+  for (DeviceKind& kind : parts.kinds) kind.products.sustained = 1;  // they were run one by one
   Topology topology(parts);
   CostModel costs(topology);
   std::vector<Comparison> compared;

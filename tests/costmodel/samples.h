@@ -21,7 +21,7 @@ inline DeviceKind plain_kind() {
   DeviceKind kind;
   kind.name = "plain";
   kind.peak = {{DataType::Float32, FlopsPerSecond(100e12)}};
-  kind.efficiency = {{Flops(1e6), 0.5}};
+  kind.products.efficiency = {{Flops(1e6), 0.5}};
   kind.memory = Bytes(16'000'000'000);
   kind.memory_bandwidth = BytesPerSecond(1e12);
   kind.memory_efficiency = 0.8;

@@ -82,7 +82,7 @@ Topology measured_topology(const std::string& name, double speed, bool blocking)
     for (auto& [type, rate] : kind.peak) rate = FlopsPerSecond(rate.value * speed);
     kind.memory_bandwidth = BytesPerSecond(kind.memory_bandwidth.value * speed);
     kind.overlap = !blocking;
-    kind.sustained = 1;  // the speed that is fitted has it
+    kind.products.sustained = 1;  // the speed that is fitted has it
   }
   return Topology(std::move(parts));
 }

@@ -119,8 +119,8 @@ TEST(CompactTopology, ReadsBackToRandomTopologies) {
     own.shape_losses = rng.below(2) != 0;
     if (rng.below(2)) own.fused_attention = {0.5, 0.25};
     if (own.fused_attention && own.overlap) own.flash_attention_2 = {0.4, 0.2};  // not drawn, as seeds are
-    if (own.shape_losses && own.overlap) own.sustained = 0.875;
-    if (rng.below(2)) own.efficiency = {{Flops(1e6), 0.25}, {Flops(1e9), 0.5}};
+    if (own.shape_losses && own.overlap) own.products.sustained = 0.875;
+    if (rng.below(2)) own.products.efficiency = {{Flops(1e6), 0.25}, {Flops(1e9), 0.5}};
     std::vector<std::int32_t> kinds{draft.kind(own), draft.kind(*find_built_in_device_kind("H200"))};
     const auto cable = [&] {
       return Cable{BytesPerSecond(1e9 * static_cast<double>(1 + rng.below(3))),

@@ -144,7 +144,7 @@ TEST(Topology, RefusesBadParts) {
             "topology \"three\": two nodes are called \"left\"");
   EXPECT_EQ(refused_change([](TopologyParts& p) { p.kinds[0].memory = Bytes(0); }),
             "topology \"three\": device kind \"K80\", memory: found 0 B, allowed 1 MB to 900 TB");
-  EXPECT_EQ(refused_change([](TopologyParts& p) { p.kinds[0].efficiency.clear(); }),
+  EXPECT_EQ(refused_change([](TopologyParts& p) { p.kinds[0].products.efficiency.clear(); }),
             "topology \"three\": device kind \"K80\", efficiency: found no points, at least one is needed");
   EXPECT_EQ(refused_change([](TopologyParts& p) { p.devices[2].kind = 4; }),
             "topology \"three\": \"gpu2\" is of kind 4, there are 1");
@@ -176,8 +176,8 @@ TEST(Topology, FingerprintFollowsWhatChangesASimulation) {
   EXPECT_TRUE(changed([](TopologyParts& p) { p.kinds[0].shape_losses = false; }));
   EXPECT_TRUE(changed([](TopologyParts& p) { p.kinds[0].fused_attention = {0.5, 0.25}; }));
   EXPECT_TRUE(changed([](TopologyParts& p) { p.kinds[0].flash_attention_2 = {0.5, 0.25}; }));
-  EXPECT_TRUE(changed([](TopologyParts& p) { p.kinds[0].sustained = 0.5; }));
-  EXPECT_TRUE(changed([](TopologyParts& p) { p.kinds[0].efficiency[0].fraction /= 2; }));
+  EXPECT_TRUE(changed([](TopologyParts& p) { p.kinds[0].products.sustained = 0.5; }));
+  EXPECT_TRUE(changed([](TopologyParts& p) { p.kinds[0].products.efficiency[0].fraction /= 2; }));
   EXPECT_TRUE(changed([](TopologyParts& p) { p.devices[2].node = p.vertices[2].node = 0; }));
   EXPECT_TRUE(changed([](TopologyParts& p) { std::swap(p.links[0], p.links[1]); }));
 }

@@ -65,10 +65,8 @@ Json short_kind(const DeviceKind& kind) {
   Json json, peak = Json::object();
   for (const auto& [type, rate] : kind.peak) peak[std::string(name_of(type))] = to_text(rate);
   json["peak"] = std::move(peak);
-  if (kind.efficiency != std::vector<EfficiencyPoint>{{Flops(1), 1}}) {
-    for (const EfficiencyPoint& p : kind.efficiency)
-      json["efficiency"].push_back(Json::array({p.flops.value, p.fraction}));
-  }
+  if (kind.products.efficiency != std::vector<EfficiencyPoint>{{Flops(1), 1}})
+    json["efficiency"] = efficiency_json(kind.products.efficiency);
   json["memory"] = to_text(kind.memory);
   json["memory_bandwidth"] = to_text(kind.memory_bandwidth);
   if (kind.memory_efficiency != 1) json["memory_efficiency"] = kind.memory_efficiency;
@@ -77,7 +75,8 @@ Json short_kind(const DeviceKind& kind) {
   if (kind.collectives) json["collectives"] = collectives_json(*kind.collectives);
   if (!kind.overlap) json["overlap"] = false;
   if (!kind.shape_losses) json["shape_losses"] = false;
-  if (kind.sustained != 1) json["sustained"] = kind.sustained;
+  if (kind.products.sustained != 1) json["sustained"] = kind.products.sustained;
+  if (!kind.product_rates.empty()) json["product_rates"] = product_rates_json(kind.product_rates);
   if (kind.fused_attention) json["fused_attention"] = fused_attention_json(*kind.fused_attention);
   if (kind.flash_attention_2) json["flash_attention_2"] = fused_attention_json(*kind.flash_attention_2);
   if (!kind.source.empty()) json["source"] = kind.source;

@@ -18,16 +18,20 @@ double fraction(const JsonValue& value) {
   return checked(value, value.number(), fault_of_fraction(value.number()));
 }
 
+DataType parse_type_of_rate(const std::string& name, const JsonValue& place) {
+  static const std::vector<std::string> names{"float32", "tf32",      "float16", "bfloat16", "float64",
+                                              "float8",  "fp8-block", "mxfp8",   "nvfp4"};
+  if (std::find(names.begin(), names.end(), name) == names.end())
+    place.fail(fmt::format("unknown data type \"{}\"{}; allowed: {}", name, did_you_mean(name, names),
+                           list_names(names)));
+  return parse_rate_type(name);
+}
+
 std::map<DataType, FlopsPerSecond> read_peaks(const JsonValue& value) {
   std::map<DataType, FlopsPerSecond> peaks;
   for (const auto& [type, rate] : value.members()) {
-    if (const auto types = {"float32", "tf32", "float16", "bfloat16", "float8", "float64"};
-        std::find(types.begin(), types.end(), type) == types.end()) {
-      const std::vector<std::string> names(types.begin(), types.end());
-      rate.fail(fmt::format("unknown data type \"{}\"{}; allowed: {}", type, did_you_mean(type, names),
-                            list_names(names)));
-    }
-    peaks[parse_rate_type(type)] = checked(rate, rate.compute_rate(), fault_of_peak(rate.compute_rate()));
+    peaks[parse_type_of_rate(type, rate)] =
+        checked(rate, rate.compute_rate(), fault_of_peak(rate.compute_rate()));
   }
   if (peaks.empty()) value.fail("found no peak rate, at least one is needed");
   return peaks;
@@ -41,6 +45,17 @@ std::vector<EfficiencyPoint> read_efficiency(const JsonValue& value) {
     curve.push_back({Flops(pair[0].number()), fraction(pair[1])});
   }
   return checked(value, curve, fault_of_efficiency(curve));
+}
+
+std::map<DataType, ProductRate> read_product_rates(const JsonValue& value) {
+  std::map<DataType, ProductRate> rates;
+  for (const auto& [name, rate] : value.members()) {
+    rate.allow_only({"efficiency", "sustained"});
+    ProductRate& read = rates[parse_type_of_rate(name, rate)];
+    read.efficiency = read_efficiency(rate.at("efficiency"));
+    if (const auto share = rate.find("sustained")) read.sustained = fraction(*share);
+  }
+  return rates;
 }
 
 // Parts that are left out take nothing.
@@ -67,12 +82,12 @@ DeviceKind read_device_kind(const std::string& name, const JsonValue& value) {
   }
   value.allow_only({"peak", "efficiency", "memory", "memory_bandwidth", "memory_efficiency",
                     "launch_overhead", "memory_overhead", "overlap", "shape_losses", "sustained",
-                    "fused_attention", "flash_attention_2", "collectives", "source"});
+                    "product_rates", "fused_attention", "flash_attention_2", "collectives", "source"});
   DeviceKind kind;
   kind.name = checked(value, name, fault_of_name(name));
   kind.peak = read_peaks(value.at("peak"));
-  kind.efficiency = {{Flops(1), 1}};  // always the peak rate
-  if (const auto curve = value.find("efficiency")) kind.efficiency = read_efficiency(*curve);
+  kind.products.efficiency = {{Flops(1), 1}};  // always the peak rate
+  if (const auto curve = value.find("efficiency")) kind.products.efficiency = read_efficiency(*curve);
   const JsonValue memory = value.at("memory"), bandwidth = value.at("memory_bandwidth");
   kind.memory = checked(memory, memory.bytes(), fault_of_memory(memory.bytes()));
   kind.memory_bandwidth =
@@ -82,7 +97,8 @@ DeviceKind read_device_kind(const std::string& name, const JsonValue& value) {
   if (const auto overhead = value.find("memory_overhead")) kind.memory_overhead = memory_overhead(*overhead);
   if (const auto overlap = value.find("overlap")) kind.overlap = overlap->boolean();
   if (const auto losses = value.find("shape_losses")) kind.shape_losses = losses->boolean();
-  if (const auto share = value.find("sustained")) kind.sustained = fraction(*share);
+  if (const auto share = value.find("sustained")) kind.products.sustained = fraction(*share);
+  if (const auto rates = value.find("product_rates")) kind.product_rates = read_product_rates(*rates);
   if (const auto collectives = value.find("collectives")) {
     collectives->allow_only({"call", "in_switch"});
     kind.collectives = CollectiveTraits{latency(collectives->at("call"))};
@@ -91,8 +107,10 @@ DeviceKind read_device_kind(const std::string& name, const JsonValue& value) {
   const auto attention = [&](std::string_view key) -> std::optional<FusedAttention> {
     const auto fused = value.find(key);
     if (!fused) return std::nullopt;
-    fused->allow_only({"forward", "backward"});
-    return FusedAttention{fraction(fused->at("forward")), fraction(fused->at("backward"))};
+    fused->allow_only({"forward", "backward", "half_rate_keys"});
+    FusedAttention read{fraction(fused->at("forward")), fraction(fused->at("backward"))};
+    if (const auto keys = fused->find("half_rate_keys")) read.half_rate_keys = keys->number(0, 1e6);
+    return read;
   };
   kind.fused_attention = attention("fused_attention");
   kind.flash_attention_2 = attention("flash_attention_2");

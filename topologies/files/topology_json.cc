@@ -33,8 +33,26 @@ nlohmann::ordered_json collectives_json(const CollectiveTraits& traits) {
   return json;
 }
 
+nlohmann::ordered_json efficiency_json(const std::vector<EfficiencyPoint>& curve) {
+  Json json = Json::array();
+  for (const EfficiencyPoint& point : curve) json.push_back(Json::array({point.flops.value, point.fraction}));
+  return json;
+}
+
+nlohmann::ordered_json product_rates_json(const std::map<DataType, ProductRate>& rates) {
+  Json json = Json::object();
+  for (const auto& [type, rate] : rates) {
+    Json& of_type = json[std::string(name_of(type))];
+    of_type["efficiency"] = efficiency_json(rate.efficiency);
+    if (rate.sustained != 1) of_type["sustained"] = rate.sustained;
+  }
+  return json;
+}
+
 nlohmann::ordered_json fused_attention_json(const FusedAttention& fused) {
-  return {{"forward", fused.forward}, {"backward", fused.backward}};
+  Json json{{"forward", fused.forward}, {"backward", fused.backward}};
+  if (fused.half_rate_keys != 0) json["half_rate_keys"] = fused.half_rate_keys;
+  return json;
 }
 
 nlohmann::ordered_json overhead_json(const MemoryOverhead& overhead) {
@@ -48,12 +66,10 @@ nlohmann::ordered_json overhead_json(const MemoryOverhead& overhead) {
 namespace {
 
 Json kind_json(const DeviceKind& kind) {
-  Json peak = Json::object(), efficiency = Json::array();
+  Json peak = Json::object();
   for (const auto& [type, rate] : kind.peak) peak[std::string(name_of(type))] = to_text(rate);
-  for (const EfficiencyPoint& point : kind.efficiency)
-    efficiency.push_back(Json::array({point.flops.value, point.fraction}));
   Json json{{"peak", peak},
-            {"efficiency", efficiency},
+            {"efficiency", efficiency_json(kind.products.efficiency)},
             {"memory", to_text(kind.memory)},
             {"memory_bandwidth", to_text(kind.memory_bandwidth)},
             {"memory_efficiency", kind.memory_efficiency},
@@ -61,7 +77,8 @@ Json kind_json(const DeviceKind& kind) {
             {"overlap", kind.overlap},
             {"source", kind.source}};
   if (!kind.shape_losses) json["shape_losses"] = false;
-  if (kind.sustained != 1) json["sustained"] = kind.sustained;
+  if (kind.products.sustained != 1) json["sustained"] = kind.products.sustained;
+  if (!kind.product_rates.empty()) json["product_rates"] = product_rates_json(kind.product_rates);
   if (kind.fused_attention) json["fused_attention"] = fused_attention_json(*kind.fused_attention);
   if (kind.flash_attention_2) json["flash_attention_2"] = fused_attention_json(*kind.flash_attention_2);
   if (!kind.memory_overhead.is_none()) json["memory_overhead"] = overhead_json(kind.memory_overhead);

@@ -12,7 +12,7 @@ DeviceKind cpu_core() {
   DeviceKind kind;
   kind.name = "cpu-core";
   kind.peak = {{DataType::Float32, FlopsPerSecond(80e9)}};
-  kind.efficiency = {{Flops(1), 0.7}};
+  kind.products.efficiency = {{Flops(1), 0.7}};
   kind.memory = Bytes(8'000'000'000);
   kind.memory_bandwidth = BytesPerSecond(10e9);
   kind.memory_efficiency = 0.8;

@@ -16,7 +16,7 @@ DeviceKind ideal_device() {
   DeviceKind kind;
   kind.name = "flexflow-sim-device";
   kind.peak = {{DataType::Float32, FlopsPerSecond(5e12)}};
-  kind.efficiency = {{Flops(1), 1}};
+  kind.products.efficiency = {{Flops(1), 1}};
   kind.memory = Bytes(16'000'000'000);
   kind.memory_bandwidth = BytesPerSecond(500e9);
   kind.launch_overhead = Seconds(20 / 1e6);

@@ -42,7 +42,10 @@ void combine(Stream& stream, std::span<const std::byte* const> addends, std::byt
     case DataType::UInt8:
       return combine<PlainElement<std::uint8_t>>(stream, addends, result, elements, maximum);
     case DataType::Float8:
-      throw InternalError("no tensor is of float8");
+    case DataType::Float8Block:
+    case DataType::MxFloat8:
+    case DataType::NvFloat4:
+      throw InternalError("no tensor is of a type of products alone");
   }
 }
 

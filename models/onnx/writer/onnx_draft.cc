@@ -119,6 +119,9 @@ int onnx_type(DataType type) {
     case DataType::UInt8:
       return onnx::TensorProto::UINT8;
     case DataType::Float8:
+    case DataType::Float8Block:
+    case DataType::MxFloat8:
+    case DataType::NvFloat4:
       break;  // no tensor's type
   }
   return onnx::TensorProto::UNDEFINED;

@@ -29,9 +29,9 @@ OperatorGraph decoder(const ZooValues& values) {
   TensorId x = net.dropout("embedding_dropout", embedded_words(net, values));
   if (values.word("embedding_norm") == "yes") x = layers.norm("embedding_norm", x);
   for (std::int64_t i = 1; i <= layers.count(); ++i) {
-    net.builder().begin_repeat("layer", i);
+    net.begin_layer(i, layers.count());
     x = layers.layer(i, x);
-    net.builder().end_repeat();
+    net.end_layer();
   }
   net.predict_words(layers.norm("norm", x), values.integer("vocab"), values.word("projection") == "tied",
                     values.word("projection_bias") == "yes");

@@ -51,9 +51,9 @@ OperatorGraph deepseek(const ZooValues& values) {
   };
   TensorId x = net.embedding("word_embedding", net.indices("words"), values.integer("vocab"));
   for (std::int64_t i = 1; i <= layers; ++i) {
-    net.builder().begin_repeat("layer", i);
+    net.begin_layer(i, layers);
     x = layer(i, x);
-    net.builder().end_repeat();
+    net.end_layer();
   }
   net.predict_words(net.norm("rms_norm", "norm", x), values.integer("vocab"), false, false);
   for (std::int64_t depth = 1; depth <= values.integer("further_tokens"); ++depth)
@@ -97,7 +97,7 @@ ZooOptions deepseek_options() {
   options.push_back(kept_option());
   options.push_back(swiglu_option());
   options.push_back(swiglu_inputs_option());
-  options.push_back(products_option());
+  for (ZooOption& option : products_options()) options.push_back(std::move(option));
   // Positions as its config.json stretches them, deviation and balance as section 4.2 has them.
   for (ZooOption& option : definition_options({.rotary_scaling = "yarn",
                            .rotary_factor = 40,

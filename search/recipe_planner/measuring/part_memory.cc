@@ -133,12 +133,11 @@ class PartMemory : private PartOnMesh {
   void add_copies(UseRef use, const CommunicationPlan& plan, const Layout& made, ByDevice& copies) const {
     const BoundOperator& reader = tables_[use.op];
     const bool gathered = gathers_again() && is_gathered(use, plan);
-    const std::int64_t element =
-        bytes_per_element(*graph_.op(use.op).uses[static_cast<std::size_t>(use.use)].saved_as);
+    const DataType type = *graph_.op(use.op).uses[static_cast<std::size_t>(use.use)].saved_as;
     for (std::size_t k = 0; k < reader.memory.size(); ++k) {
       Bytes& copy = copies[reader.config.devices[k]];
       if (gathered) {
-        copy = std::max(copy, Bytes(made.elements_on(reader.config.devices[k]) * element));
+        copy = std::max(copy, Bytes(stored_bytes(type, made.elements_on(reader.config.devices[k]))));
       } else {
         copy += copy_of_input(reader, static_cast<std::size_t>(use.use), k);
       }

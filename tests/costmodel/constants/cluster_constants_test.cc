@@ -37,7 +37,7 @@ TEST(ClusterConstants, MultiplyOneFigureOfADeviceEach) {
     return with_constants(before, one(kind, factor)).kind(DeviceId(0));
   };
   DeviceKind expected = old;
-  expected.sustained = old.sustained * 0.9;
+  expected.products.sustained = old.products.sustained * 0.9;
   EXPECT_EQ(changed(ConstantKind::Products, 0.9), expected);
   expected = old;
   expected.memory_efficiency = old.memory_efficiency * 0.9;
@@ -59,20 +59,21 @@ TEST(ClusterConstants, LeaveSharesOfAPeakAtMostOne) {
       with_constants(two_nodes(),
                      constants_of({{ConstantKind::Products, "", 2}, {ConstantKind::Memory, "", 2}}))
           .kind(DeviceId(0));
-  EXPECT_EQ(kind.sustained, 1);
+  EXPECT_EQ(kind.products.sustained, 1);
   EXPECT_EQ(kind.memory_efficiency, 1);
-  for (const EfficiencyPoint& point : kind.efficiency) EXPECT_LE(point.fraction, 1);
+  for (const EfficiencyPoint& point : kind.products.efficiency) EXPECT_LE(point.fraction, 1);
 }
 
 // What runs sustain is at its bound, so short runs are faster, too.
 TEST(ClusterConstants, RaiseTheRateOfShortRunsBeyondWhatIsSustained) {
   const DeviceKind old = two_nodes().kind(DeviceId(0));
-  const double factor = 1.1 / old.sustained;
+  const double factor = 1.1 / old.products.sustained;
   const DeviceKind kind = with_constants(two_nodes(), one(ConstantKind::Products, factor)).kind(DeviceId(0));
-  EXPECT_EQ(kind.sustained, 1);
-  ASSERT_FALSE(kind.efficiency.empty());
-  for (std::size_t i = 0; i < kind.efficiency.size(); ++i)
-    EXPECT_NEAR(kind.efficiency[i].fraction, std::min(1.0, old.efficiency[i].fraction * 1.1), 1e-12);
+  EXPECT_EQ(kind.products.sustained, 1);
+  ASSERT_FALSE(kind.products.efficiency.empty());
+  for (std::size_t i = 0; i < kind.products.efficiency.size(); ++i)
+    EXPECT_NEAR(kind.products.efficiency[i].fraction,
+                std::min(1.0, old.products.efficiency[i].fraction * 1.1), 1e-12);
 }
 
 TEST(ClusterConstants, TellLinksInANodeFromThoseThatLeaveIt) {

@@ -62,6 +62,9 @@ void with_format(DataType type, Body&& body) {
     case DataType::UInt8:
       return body(std::uint8_t{}, same, same);
     case DataType::Float8:
+    case DataType::Float8Block:
+    case DataType::MxFloat8:
+    case DataType::NvFloat4:
       return;  // no tensor is of it
   }
 }

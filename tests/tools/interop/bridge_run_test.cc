@@ -66,7 +66,7 @@ TEST(MegatronBridge, ReadsARecipeOfPython) {
       run.left_out,
       testing::ElementsAre("model.no_such_setting: no argument of Megatron-LM says that, so it is left out",
                            "tokenizer.vocab_size: SOME_SIZE is no constant, so it is left out"));
-  EXPECT_TRUE(decoder_sizes(bridge_run(kRecipes, "r.py", "low", 64).model).float8);
+  EXPECT_EQ(decoder_sizes(bridge_run(kRecipes, "r.py", "low", 64).model).products, "mxfp8");
 }
 
 TEST(MegatronBridge, RefusesRecipesByTheirPlace) {

@@ -80,7 +80,7 @@ TEST(TopologyJson, ReadsNodesOfAKindOverANetwork) {
   EXPECT_EQ(t.lane_name(route.lanes[2]), "node0.nic -> network");
   EXPECT_EQ(route.bandwidth, BytesPerSecond(12e9));
   EXPECT_EQ(t.lane_bandwidth(route.lanes[2]), BytesPerSecond(12.5e9));
-  EXPECT_EQ(t.kind(DeviceId(0)).efficiency, (std::vector<EfficiencyPoint>{{Flops(1), 1}}));
+  EXPECT_EQ(t.kind(DeviceId(0)).products.efficiency, (std::vector<EfficiencyPoint>{{Flops(1), 1}}));
   EXPECT_TRUE(parse_topology(to_json(t), "round trip") == t);
 }
 
@@ -279,9 +279,9 @@ TEST(TopologyJson, EveryDeviceKindIsWhole) {
   EXPECT_EQ(built_in_device_kinds().size(), 39u);
   for (const DeviceKind& kind : built_in_device_kinds()) {
     EXPECT_TRUE(kind.peak.contains(DataType::Float32)) << kind.name;
-    ASSERT_FALSE(kind.efficiency.empty()) << kind.name;
-    EXPECT_GT(kind.efficiency.back().fraction, 0.45) << kind.name;
-    EXPECT_LE(kind.efficiency.back().fraction, 1) << kind.name;
+    ASSERT_FALSE(kind.products.efficiency.empty()) << kind.name;
+    EXPECT_GT(kind.products.efficiency.back().fraction, 0.45) << kind.name;
+    EXPECT_LE(kind.products.efficiency.back().fraction, 1) << kind.name;
     EXPECT_EQ(find_built_in_device_kind(kind.name), &kind);
   }
   EXPECT_EQ(find_built_in_device_kind("V200"), nullptr);
@@ -317,7 +317,8 @@ TEST(TopologyJson, EveryDeviceKindSaysWhatItsFiguresRestOn) {
         << kind.name;
     EXPECT_THAT(kind.source, HasSubstr("launch overhead")) << kind.name;
     // How much of the peak and of the memory's bandwidth is reached.
-    EXPECT_THAT(kind.source, HasSubstr(fmt::format("{:g} of peak", kind.efficiency.back().fraction)));
+    EXPECT_THAT(kind.source,
+                HasSubstr(fmt::format("{:g} of peak", kind.products.efficiency.back().fraction)));
     const double memory = kind.memory_efficiency, full = kind.memory_bandwidth.value / 1e9;
     EXPECT_THAT(kind.source, AnyOf(HasSubstr(fmt::format("{:g} of memory bandwidth", memory)),
                                    HasSubstr(fmt::format("of {:g} GB/s", full))));

@@ -126,7 +126,7 @@ TEST(Presets, FlexflowSimHasTheConstantsOfItsSimulatorAndNoLosses) {
   EXPECT_EQ(far.latency, Seconds(0));
   const DeviceKind& kind = t.kind(DeviceId(0));
   EXPECT_EQ(kind.peak, (std::map<DataType, FlopsPerSecond>{{DataType::Float32, FlopsPerSecond(5e12)}}));
-  EXPECT_EQ(kind.efficiency, (std::vector<EfficiencyPoint>{{Flops(1), 1}}));
+  EXPECT_EQ(kind.products.efficiency, (std::vector<EfficiencyPoint>{{Flops(1), 1}}));
   EXPECT_EQ(kind.memory_bandwidth, BytesPerSecond(500e9));
   EXPECT_EQ(kind.memory_efficiency, 1);
   EXPECT_EQ(kind.launch_overhead, Seconds(20e-6));

@@ -38,9 +38,9 @@ std::vector<std::string> differences(const DeviceKind& before, const DeviceKind&
     if (!now.peak.contains(type)) out.push_back(fmt::format("no {}", name_of(type)));
   }
   add_figure(out, " to launch a kernel", before.launch_overhead, now.launch_overhead);
-  if (before.efficiency != now.efficiency || before.memory_efficiency != now.memory_efficiency ||
-      before.shape_losses != now.shape_losses || before.fused_attention != now.fused_attention ||
-      before.flash_attention_2 != now.flash_attention_2 || before.sustained != now.sustained)
+  if (before.products != now.products || before.product_rates != now.product_rates ||
+      before.memory_efficiency != now.memory_efficiency || before.shape_losses != now.shape_losses ||
+      before.fused_attention != now.fused_attention || before.flash_attention_2 != now.flash_attention_2)
     out.emplace_back("other shares of the peak rates are reached");
   if (before.collectives != now.collectives) out.emplace_back("collectives have other figures");
   if (before.overlap != now.overlap)

@@ -46,7 +46,7 @@ class ConstantsOfTrace {
  public:
   ConstantsOfTrace(const TraceAnalysis& analysis, const Topology& topology, const Runtime& runtime)
       : analysis_(analysis), topology_(topology), runtime_(runtime), kind_(topology.kind(DeviceId(0))) {
-    if (longest_trace() < kShortRun) kind_.sustained = 1;
+    if (longest_trace() < kShortRun) kind_.products.sustained = 1;
     std::set<std::string> names;
     for (std::size_t d = 0; d < topology.num_devices(); ++d) names.insert(topology.kind(DeviceId(d)).name);
     if (names.size() > 1)

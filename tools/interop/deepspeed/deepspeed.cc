@@ -338,7 +338,7 @@ std::vector<FrameworkSetting> deepspeed_settings(const FrameworkPlan& plan) {
 std::vector<std::string> deepspeed_notes(const FrameworkPlan& plan) {
   std::vector<std::string> notes;
   note_balance_loss(plan, kDeepspeedTitle, notes);
-  note_float8(plan, kDeepspeedTitle, notes);
+  note_products(plan, kDeepspeedTitle, notes);
   if (plan.optimizer_kernel == OptimizerKernel::Single) note_optimizer_kernel(plan, kDeepspeedTitle, notes);
   return notes;
 }

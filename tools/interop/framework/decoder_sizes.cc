@@ -6,6 +6,7 @@
 #include <optional>
 #include <string_view>
 
+#include "models/precision.h"
 #include "models/zoo/zoo.h"
 #include "sim/base/errors.h"
 #include "tools/analysis/inputs/model_and_topology.h"
@@ -171,7 +172,9 @@ std::optional<std::string> value_for(const ZooOption& option, const DecoderSizes
   const std::string& key = option.key;
   if (key == "dtype") return std::string(name_of(s.type));
   if (key == "swiglu") return s.separate_gate ? "separate" : "as-kept";
-  if (key == "products") return s.float8 ? "float8" : "own";
+  if (key == "products") return s.products;
+  if (key == "own_at_start") return number(s.own_at_start);
+  if (key == "own_at_end") return number(s.own_at_end);
   if (key == "sequence") return number(s.sequence);
   if (key == "layers") return number(s.layers);
   if (key == "hidden") return number(s.hidden);
@@ -262,7 +265,11 @@ DecoderSizes decoder_sizes(const std::string& model) {
   s.head_norm = has_head_norm(d);
   s.other_layers = d.network == DecoderNetwork::Letters;
   s.type = v.data_type();
-  s.float8 = v.has("products") && v.word("products") == "float8";
+  if (v.has("products")) {
+    s.products = product_word(v.word("products"));
+    s.own_at_start = v.integer("own_at_start");
+    s.own_at_end = v.integer("own_at_end");
+  }
   s.sequence = v.integer("sequence");
   s.layers = v.integer("layers");
   s.hidden = v.integer("hidden");

@@ -50,7 +50,10 @@ struct DecoderSizes {
   bool separate_gate = false;  ///< the gate's activation and its product are two kernels
   bool head_norm = false;      ///< norms of queries and keys
   DataType type = DataType::Float32;
-  bool float8 = false;  ///< products of layers multiply in it
+  /// The type in which products of layers multiply (models/precision.h), but those of the first and last
+  /// ones.
+  std::string products = "own";
+  std::int64_t own_at_start = 0, own_at_end = 0;
   std::int64_t sequence = 0, layers = 0, hidden = 0, heads = 0, kv_heads = 0, head_width = 0;
   std::int64_t ffn = 0, vocabulary = 0;
   std::int64_t positions = 0;  ///< rows of a table of learned positions; 0: they are rotary

@@ -177,8 +177,9 @@ void note_balance_loss(const FrameworkPlan& plan, std::string_view framework,
         chosen_by_code(fmt::format("balance_loss={}", plan.sizes.experts->balance_loss), framework));
 }
 
-void note_float8(const FrameworkPlan& plan, std::string_view framework, std::vector<std::string>& notes) {
-  if (plan.sizes.float8) notes.push_back(chosen_by_code("products=float8", framework));
+void note_products(const FrameworkPlan& plan, std::string_view framework, std::vector<std::string>& notes) {
+  if (plan.sizes.products != "own")
+    notes.push_back(chosen_by_code("products=" + plan.sizes.products, framework));
 }
 
 void note_optimizer_kernel(const FrameworkPlan& plan, std::string_view framework,

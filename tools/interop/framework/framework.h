@@ -141,7 +141,7 @@ void note_balance_loss(const FrameworkPlan& plan, std::string_view framework,
 /// Appends a note where the plan's optimizer runs otherwise than the framework's does.
 void note_optimizer_kernel(const FrameworkPlan& plan, std::string_view framework,
                            std::vector<std::string>& notes);
-void note_float8(const FrameworkPlan& plan, std::string_view framework, std::vector<std::string>& notes);
+void note_products(const FrameworkPlan& plan, std::string_view framework, std::vector<std::string>& notes);
 
 /// Returns why a model that lacks what its config.json asks for is not exported; nothing where it has all.
 std::optional<Refusal> partial_model(const FrameworkPlan& plan);

@@ -15,7 +15,8 @@ constexpr std::array kRowsWithEffect = std::to_array<FlagRow>({
      "--embed-layernorm --enable-expert-tensor-parallelism --encoder-num-layers --encoder-seq-length "
      "--exp-avg-dtype --exp-avg-sq-dtype --expert-interval --expert-model-parallel-size "
      "--expert-tensor-parallel-size --ffn-hidden-size --fp16 "
-     "--fp8-format --fp8-recipe --gas --gated-linear-unit --global-batch-size --glu-activation "
+     "--first-last-layers-bf16 --fp4-format --fp4-recipe --fp8-format --fp8-recipe --gas --gated-linear-unit "
+     "--global-batch-size --glu-activation "
      "--grad-reduce-in-bf16 "
      "--group-query-attention --hidden-dropout --hidden-size --hierarchical-context-parallel-sizes "
      "--kv-channels "
@@ -28,7 +29,8 @@ constexpr std::array kRowsWithEffect = std::to_array<FlagRow>({
      "--no-gradient-accumulation-fusion --no-overlap-p2p-communication --no-pipeline-parallel "
      "--no-position-embedding --normalization "
      "--nproc-per-node --num-attention-heads --num-distributed-optimizer-instances --num-experts --num-gpus "
-     "--num-layers --num-layers-per-virtual-pipeline-stage --num-nodes --num-query-groups "
+     "--num-layers --num-layers-at-end-in-bf16 --num-layers-at-start-in-bf16 "
+     "--num-layers-per-virtual-pipeline-stage --num-nodes --num-query-groups "
      "--num-virtual-stages-per-pipeline-rank --optimizer --overlap-grad-reduce --overlap-param-gather "
      "--padded-vocab-size --pipeline-model-parallel-layout --pipeline-model-parallel-size "
      "--position-embedding-type --pp-partition-method --q-lora-rank --qk-head-dim --qk-layernorm "
@@ -102,14 +104,14 @@ constexpr std::array kRowsWithEffect = std::to_array<FlagRow>({
     {"--fp32-residual-connection", FlagEffect::NotModelled, "the sums of layers are in the model's type", ""},
     {"--embedding-weights-in-fp32", FlagEffect::NotModelled, "the embedding is in the model's type", ""},
     {"--fp16-lm-cross-entropy", FlagEffect::NotModelled, "the loss is in float32", ""},
-    {"--fp8-param-gather --keep-fp8-transpose-cache --keep-fp8-transpose-cache-when-using-custom-fsdp "
+    {"--fp4-param-gather --fp8-param-gather --keep-fp8-transpose-cache "
+     "--keep-fp8-transpose-cache-when-using-custom-fsdp "
      "--reuse-grad-buf-for-mxfp8-param-ag",
      FlagEffect::NotModelled, "weights are kept and gathered in the model's type", ""},
     {"--fp8-dot-product-attention --fp8-multi-head-attention --fp8-output-proj", FlagEffect::NotModelled,
      "attention is in the model's type", ""},
-    {"--first-last-layers-bf16 --fp8-quantizer-factory --kitchen-config-file --kitchen-recipe-number "
-     "--num-layers-at-end-in-bf16 --num-layers-at-start-in-bf16 --quant-recipe --te-precision-config-file "
-     "--use-kitchen",
+    {"--fp8-quantizer-factory --kitchen-config-file --kitchen-recipe-number --quant-recipe "
+     "--te-precision-config-file --use-kitchen",
      FlagEffect::NotModelled, "all layers multiply in the same type", ""},
     {"--overlap-param-gather-with-optimizer-step", FlagEffect::NotModelled,
      "weights are gathered when all are updated", ""},
@@ -175,7 +177,7 @@ constexpr std::array kRowsWithEffect = std::to_array<FlagRow>({
     {"--ds-sequence-parallel-fpdt --ds-sequence-parallel-fpdt-offloading", FlagEffect::NotModelled,
      "sequences are not computed in chunks", ""},
     // Refused.
-    {"--fp4-format --fp4-param-gather --fp4-quantizer-factory", FlagEffect::Refused, "4-bit types", ""},
+    {"--fp4-quantizer-factory", FlagEffect::Refused, "4-bit types of one's own code", ""},
     {"--hybrid-attention-ratio --hybrid-layer-pattern --hybrid-mlp-ratio --hybrid-override-pattern "
      "--is-hybrid-model --linear-attention-freq",
      FlagEffect::Refused, "hybrid models", ""},

@@ -249,7 +249,6 @@ constexpr std::array kRowsWithoutEffect = std::to_array<FlagRow>({
      "--experimental-attention-variant-loss-scale-func --export-kd-cfg --export-moe-apply-probs-on-input "
      "--export-qk-l2-norm --export-te-mcore-model --fake-process-group --filter-warnings "
      "--finalize-model-grads-func --finetune --flash-attention-version --force-ds-sequence-parallel "
-     "--fp4-recipe "
      "--fp8-amax-compute-algo --fp8-amax-history-len --fp8-interval --fp8-margin --fp8-wgrad "
      "--fsdp-all-gather-in-start-param-sync --fsdp-manual-registration --full-validation "
      "--gdp-cutedsl-kernel "

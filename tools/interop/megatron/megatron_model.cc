@@ -7,11 +7,14 @@
 #include <limits>
 #include <numeric>
 
+#include "tools/interop/megatron/megatron_sizes.h"
+
 namespace pipesim {
 namespace {
 
 // The minor numbers of Megatron core with which arguments came.
-constexpr int kLatentFusion = 13, kPaddedVocabulary = 14, kRopeType = 14, kSharedGate = 16, kYarn = 19;
+constexpr int kLatentFusion = 13, kBlockScales = 13, kFourBits = 15, kPaddedVocabulary = 14, kRopeType = 14,
+              kSharedGate = 16, kYarn = 19;
 // From then on experts are grouped in all types, and tp may be a multiple of the heads of keys and values.
 constexpr int kAnyGroups = 16;
 
@@ -218,6 +221,36 @@ void write_vocabulary(const FrameworkPlan& plan, MegatronWriter& w) {
   }
 }
 
+void write_products(const DecoderSizes& s, MegatronWriter& w) {
+  if (s.products == "own") return;
+  if (s.products == "nvfp4") {
+    w.add("--fp4-format", "e2m1");
+  } else {
+    w.add("--fp8-format", "hybrid");
+    if (const auto* known = std::ranges::find(kMegatronRecipes, s.products, &MegatronPrecision::products);
+        known != kMegatronRecipes.begin())
+      w.add("--fp8-recipe", std::string(known->recipe));
+  }
+  if (s.own_at_start + s.own_at_end == 0) return;
+  w.flag("--first-last-layers-bf16");
+  w.add("--num-layers-at-start-in-bf16", s.own_at_start);
+  w.add("--num-layers-at-end-in-bf16", s.own_at_end);
+}
+
+void refuse_products(const FrameworkPlan& plan, RuleCheck& check) {
+  const DecoderSizes& s = plan.sizes;
+  const int version = megatron_version(plan).number;
+  const auto refuse = [&](const std::string& reason) {
+    check.refuse([&] { return Refusal{"products=" + s.products, reason, {}}; });
+  };
+  if (s.products == "fp8-block" && version < kBlockScales)
+    refuse(fmt::format("--fp8-recipe blockwise came with core 0.{}", kBlockScales));
+  if (s.products == "nvfp4" && version < kFourBits)
+    refuse(fmt::format("--fp4-format came with core 0.{}", kFourBits));
+  if (s.products == "fp8-delayed" && s.own_at_start + s.own_at_end > 0)
+    refuse("--first-last-layers-bf16 needs scales of the same iteration");
+}
+
 }  // namespace
 
 std::string MegatronWriter::text(double value) { return fmt::format("{}", value); }
@@ -245,7 +278,7 @@ void write_megatron_model(const FrameworkPlan& plan, MegatronWriter& w) {
   if (s.experts) write_experts(plan, w);
   if (s.type == DataType::BFloat16) w.flag("--bf16");
   if (s.type == DataType::Float16) w.flag("--fp16");
-  if (s.float8) w.add("--fp8-format", "hybrid");
+  write_products(s, w);
 }
 
 void refuse_megatron_groups(const FrameworkPlan& plan, RuleCheck& check) {
@@ -276,6 +309,7 @@ void refuse_megatron_definition(const FrameworkPlan& plan, RuleCheck& check) {
   if (s.latent) refuse_latent_scaling(s, check);
   if (!s.latent) refuse_plain_scaling(plan, check);
   if (s.experts) refuse_router(plan, check);
+  refuse_products(plan, check);
 }
 
 }  // namespace pipesim

@@ -49,8 +49,8 @@ Optimizer read_kind(const MegatronFile& file, std::vector<std::string>& left_out
 }
 
 // Whether weights in float8 are found from float32 copies, so that these are kept whole.
-bool keeps_whole_copies(const MegatronFile& file, const DecoderSizes& sizes) {
-  return sizes.float8 && file.text("--fp8-recipe").value_or("delayed") != "delayed";
+bool keeps_whole_copies(const DecoderSizes& sizes) {
+  return sizes.products != "own" && sizes.products != "fp8-delayed";
 }
 
 bool is_usual(const Optimizer& optimizer) { return optimizer == Optimizer(optimizer.kind); }
@@ -80,7 +80,7 @@ Optimizer read_megatron_optimizer(const MegatronFile& file, const DecoderSizes& 
   if (sizes.type == DataType::Float32) return optimizer;
   if (main == DataType::Float16) {
     optimizer.main = Main::Float16;
-  } else if (sizes.type == DataType::BFloat16 && !keeps_whole_copies(file, sizes)) {
+  } else if (sizes.type == DataType::BFloat16 && !keeps_whole_copies(sizes)) {
     optimizer.main = Main::Remainder;
   }
   return optimizer;

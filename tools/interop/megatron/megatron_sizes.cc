@@ -57,7 +57,7 @@ class SizesReader {
                      : file_.required("--encoder-seq-length");
     read_gates();
     s.type = given("--bf16") ? DataType::BFloat16 : given("--fp16") ? DataType::Float16 : DataType::Float32;
-    s.float8 = given("--fp8-format");
+    read_products();
     s.head_width = file_.count("--kv-channels").value_or(0);
     if (s.head_width == 0 && s.hidden % s.heads != 0)
       file_.fail("--num-attention-heads",
@@ -100,6 +100,25 @@ class SizesReader {
     const std::string activation = file_.text("--glu-activation").value_or("swiglu");
     if (activation != "swiglu") leave_out("--glu-activation", activation + " is taken as swiglu");
     if (given("--quick-geglu")) leave_out("--quick-geglu", "gates are taken with SiLU");
+  }
+
+  // Without a recipe, scales are of earlier iterations; with layers in bfloat16, these are the first and the
+  // last one (megatron/core/transformer/transformer_config.py).
+  void read_products() {
+    DecoderSizes& s = sizes_;
+    if (given("--fp4-format")) {
+      s.products = "nvfp4";
+    } else if (given("--fp8-format")) {
+      const std::string recipe = file_.text("--fp8-recipe").value_or(std::string(kMegatronRecipes[0].recipe));
+      const auto* known = std::ranges::find(kMegatronRecipes, recipe, &MegatronPrecision::recipe);
+      if (known == kMegatronRecipes.end())
+        file_.fail("--fp8-recipe",
+                   fmt::format("found \"{}\", allowed: delayed, tensorwise, blockwise, mxfp8", recipe));
+      s.products = known->products;
+    }
+    if (s.products == "own" || !given("--first-last-layers-bf16")) return;
+    s.own_at_start = file_.count("--num-layers-at-start-in-bf16", 0).value_or(1);
+    s.own_at_end = file_.count("--num-layers-at-end-in-bf16", 0).value_or(1);
   }
 
   // Versions before fused attention write scores, unless a flag asks for fused attention.
@@ -436,9 +455,12 @@ class SizesReader {
       leave_out("--embed-layernorm", "missing; with ALiBi the embedding has a norm");
     if (s.biases != DecoderSizes::Biases::Layers)
       leave_out("--disable-bias-linear", "products have biases with ALiBi");
-    if (s.float8) leave_out("--fp8-format", "products are in the model's type with ALiBi");
+    if (s.products != "own")
+      leave_out(given("--fp4-format") ? "--fp4-format" : "--fp8-format",
+                "products are in the model's type with ALiBi");
     s.biases = DecoderSizes::Biases::Layers;
-    s.float8 = false;
+    s.products = "own";
+    s.own_at_start = s.own_at_end = 0;
   }
 
   const MegatronFile& file_;

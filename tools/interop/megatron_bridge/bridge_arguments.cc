@@ -36,6 +36,10 @@ constexpr std::array kBridgeNames = std::to_array<BridgeName>({
     {"model.fp8", "--fp8-format"},
     {"mixed_precision.fp8", "--fp8-format"},
     {"mixed_precision.fp8_recipe", "--fp8-recipe"},
+    {"mixed_precision.fp4", "--fp4-format"},
+    {"mixed_precision.first_last_layers_bf16", "--first-last-layers-bf16", "true"},
+    {"mixed_precision.num_layers_at_start_in_bf16", "--num-layers-at-start-in-bf16"},
+    {"mixed_precision.num_layers_at_end_in_bf16", "--num-layers-at-end-in-bf16"},
     {"mixed_precision.bf16", "--bf16", "true"},
     {"mixed_precision.fp16", "--fp16", "true"},
     {"mixed_precision.grad_reduce_in_fp32", "--grad-reduce-in-bf16", "false"},
@@ -166,8 +170,6 @@ constexpr std::array kWithoutEffect = std::to_array<std::string_view>({
     "mixed_precision.fp8_margin",
     "mixed_precision.fp8_amax_history_len",
     "mixed_precision.fp8_amax_compute_algo",
-    "mixed_precision.num_layers_at_start_in_bf16",
-    "mixed_precision.num_layers_at_end_in_bf16",
     "mixed_precision.loss_scale",
     "mixed_precision.initial_loss_scale",
     "mixed_precision.min_loss_scale",
@@ -288,8 +290,20 @@ class BridgeArguments {
     if (has("bf16")) add("--bf16", setting, {});
     if (has("fp16")) add("--fp16", setting, {});
     if (has("fp8")) add("--fp8-format", setting, {"hybrid"});
-    if (has("nvfp4")) settings_.fail("mixed_precision", "4-bit types can't be expressed");
-    if (!has("bf16") && !has("fp16") && !has("fp8") && setting.kind != Kind::Object)
+    if (has("fp4")) add("--fp4-format", setting, {"e2m1"});
+    const char* const recipe = has("mxfp8")             ? "mxfp8"
+                               : has("current_scaling") ? "tensorwise"
+                               : has("subchannel")      ? "blockwise"
+                                                        : nullptr;
+    if (recipe != nullptr) add("--fp8-recipe", setting, {recipe});
+    if (has("current_scaling")) {
+      // megatron/bridge/training/mixed_precision.py: hybrid models have two at each end.
+      const std::string layers = has("nemotron_h") || has("nanov2") ? "2" : "1";
+      add("--first-last-layers-bf16", setting, {});
+      add("--num-layers-at-start-in-bf16", setting, {layers});
+      add("--num-layers-at-end-in-bf16", setting, {layers});
+    }
+    if (!has("bf16") && !has("fp16") && !has("fp8") && !has("fp4") && setting.kind != Kind::Object)
       left_out_.push_back(
           fmt::format("mixed_precision: {} is not known, and products are in float32", setting.str()));
   }

@@ -277,7 +277,7 @@ std::vector<std::string> torchtitan_notes(const FrameworkPlan& plan) {
   std::vector<std::string> notes{
       chosen_by_code(fmt::format("init_deviation={}", plan.sizes.init_deviation), kTorchtitanTitle)};
   note_balance_loss(plan, kTorchtitanTitle, notes);
-  note_float8(plan, kTorchtitanTitle, notes);
+  note_products(plan, kTorchtitanTitle, notes);
   if (!torchtitan_compiles(plan))
     notes.push_back(
         fmt::format("the plan's time is that of compiled kernels, which PyTorch refuses with schedule={}: "

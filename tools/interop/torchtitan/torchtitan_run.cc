@@ -267,8 +267,8 @@ class TorchtitanReader {
       const bool eight = converter.find("loat8") != std::string::npos;
       const bool scaled =
           converter.find("mx") != std::string::npos || converter.find("MX") != std::string::npos;
-      sizes_.float8 = sizes_.float8 || eight || scaled;
-      if (scaled) leave_out("model.converters", converter + " is taken as float8");
+      if (eight) sizes_.products = "float8";
+      if (scaled) sizes_.products = "mxfp8";
       if (!eight && !scaled) leave_out("model.converters", converter + ": layers stay as they are");
     }
   }

@@ -180,7 +180,7 @@ TEST_F(CalibrateTrace, WritesConstantsThatCalibrationReads) {
 TEST_F(CalibrateTrace, RecoversRatesOfATruth) {
   const Topology topology = open_topology("dgx-a100");
   DeviceKind kind = topology.kind(DeviceId(0));
-  kind.sustained = 1;  // a short run
+  kind.products.sustained = 1;  // a short run
   KinetoText text;
   double start = 1000;
   const auto run = [&](const std::string& op, const std::string& dims, const std::string& types,
