@@ -94,16 +94,17 @@ class CostModel {
   /// operators without a weight pass. A pass that runs no kernel (gradients that nothing needs, a reshape, an
   /// empty shard) takes 0, or the time that a backend was measured to spend on it. InternalError for
   /// Pass::Update (see update_time) and for a wrong number of ranges. Under a load that is not even, the time
-  /// grows as by the analytic model.
+  /// grows as by the analytic model. `sums`: the type in which weights' gradients accumulate.
   [[nodiscard]] Seconds operator_time(const OperatorGraph& graph, const Operator& op, Pass pass,
                                       std::span<const Range> ranges, DeviceId device,
-                                      const TokenLoad& load = {}) const;
+                                      const TokenLoad& load = {}, DataType sums = DataType::Float32) const;
   /// Time of the optimizer's step over these weights.
   [[nodiscard]] Seconds update_time(const UpdatedWeights& weights, DeviceId device) const;
 
   /// operator_time and update_time, with the source of each. For reports; a search does not call them.
   [[nodiscard]] Estimate operator_estimate(const OperatorGraph& graph, const Operator& op, Pass pass,
-                                           std::span<const Range> ranges, DeviceId device) const;
+                                           std::span<const Range> ranges, DeviceId device,
+                                           DataType sums = DataType::Float32) const;
   [[nodiscard]] Estimate update_estimate(const UpdatedWeights& weights, DeviceId device) const;
   /// Whether passes and updates certainly take as long in this other model of the same devices.
   [[nodiscard]] bool computes_like(const CostModel& other) const {

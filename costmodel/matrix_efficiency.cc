@@ -102,7 +102,9 @@ std::optional<double> fused_efficiency(const MatrixSize& size, DataType type, co
   const double known = matrix_efficiency({1, kLong, kLong, kHeadWidth}, units);
   const double lost = shares.half_rate_keys * size.cut_edges;
   const double cut = lost > 0 && size.visible_keys > 0 ? size.visible_keys / (size.visible_keys + lost) : 1;
-  return std::min(1.0, share * cut * matrix_efficiency(scores, units) / known);
+  const double rows = static_cast<double>(scores.batch) * static_cast<double>(scores.rows);
+  const double filled = rows / (rows + shares.half_rate_rows);
+  return std::min(1.0, share * cut * filled * matrix_efficiency(scores, units) / known);
 }
 
 }  // namespace pipesim

@@ -81,6 +81,7 @@ Seconds CostModel::analytic_time(const ShardKernel& kernel, DeviceId device) con
   const DeviceKind& kind = topology_.kind(device);
   KernelWork work = kernel.work;
   if (runtime_.casts_weights_once) work.weight_cast_bytes = 0;
+  if (work.norm_backward) work.bytes /= runtime_.norm_backward;
   if (runtime_.products_sum_gradients && work.matrix) work = with_sums(work);
   return runtime_.separate_kernels
              ? analytic_time_of_separate(work, kernel.type, kind, runtime_.flash_attention)
@@ -88,8 +89,8 @@ Seconds CostModel::analytic_time(const ShardKernel& kernel, DeviceId device) con
 }
 
 Estimate CostModel::operator_estimate(const OperatorGraph& graph, const Operator& op, Pass pass,
-                                      std::span<const Range> ranges, DeviceId device) const {
-  const ShardKernel kernel = shard_kernel(graph, op, pass, ranges);
+                                      std::span<const Range> ranges, DeviceId device, DataType sums) const {
+  const ShardKernel kernel = shard_kernel(graph, op, pass, ranges, {}, sums);
   if (!kernel.runs)
     return {times_ ? idle_pass_time(graph, op, pass, ranges, device) : Seconds(0), DurationSource::Measured};
   if (kernel.measured) return {Seconds(*kernel.measured), DurationSource::Measured};
@@ -104,12 +105,12 @@ Estimate CostModel::operator_estimate(const OperatorGraph& graph, const Operator
 }
 
 Seconds CostModel::operator_time(const OperatorGraph& graph, const Operator& op, Pass pass,
-                                 std::span<const Range> ranges, DeviceId device,
-                                 const TokenLoad& load) const {
-  const Seconds even = operator_estimate(graph, op, pass, ranges, device).time;
+                                 std::span<const Range> ranges, DeviceId device, const TokenLoad& load,
+                                 DataType sums) const {
+  const Seconds even = operator_estimate(graph, op, pass, ranges, device, sums).time;
   if (load.is_even()) return even;
-  const ShardKernel kernel = shard_kernel(graph, op, pass, ranges),
-                    loaded = shard_kernel(graph, op, pass, ranges, load);
+  const ShardKernel kernel = shard_kernel(graph, op, pass, ranges, {}, sums),
+                    loaded = shard_kernel(graph, op, pass, ranges, load, sums);
   if (!kernel.runs) return even;
   if (kernel.measured) return even * load.times;
   return even * (analytic_time(loaded, device) / analytic_time(kernel, device));

@@ -22,8 +22,8 @@ bool has_weights(const Operator& op) {
 class PassOfShard {
  public:
   PassOfShard(const OperatorGraph& graph, const Operator& op, Pass pass, std::span<const Range> ranges,
-              const TokenLoad& load)
-      : graph_(graph), op_(op), pass_(pass), ranges_(ranges), load_(load) {
+              const TokenLoad& load, DataType sums)
+      : graph_(graph), op_(op), pass_(pass), ranges_(ranges), load_(load), sums_(sums) {
     if (pass == Pass::Update)
       throw InternalError("operator_time of an update; update_time knows the optimizer");
     if (ranges.size() != op.factors.size()) {
@@ -47,6 +47,7 @@ class PassOfShard {
     kernel.work.bytes_apart = bytes_apart();
     add_sums(kernel.work);
     kernel.work.in_turn = op_.separate.in_turn;
+    kernel.work.norm_backward = op_.separate.norm && pass_ != Pass::Forward;
     if (op_.casts) add_casts(kernel.work);
     kernel.work.unpacked_bytes = unpacked_bytes();
     if (op_.matrix) {
@@ -190,12 +191,12 @@ class PassOfShard {
   }
 
   void add_sums(KernelWork& work) const {
-    constexpr double kSum = 4 + 4;
+    const double read_and_written = 2 * static_cast<double>(bytes_per_element(sums_));
     if (pass_ == Pass::Forward || (pass_ == Pass::BackwardInput && !weights_ride_along())) return;
     for (const TensorUse& use : op_.uses) {
       if (!is_trained(use)) continue;
       work.gradient_bytes += bytes_of(use);
-      work.sum_bytes += kSum * elements_of(use);
+      work.sum_bytes += read_and_written * elements_of(use);
     }
   }
 
@@ -237,6 +238,7 @@ class PassOfShard {
   Pass pass_;
   std::span<const Range> ranges_;
   TokenLoad load_;
+  DataType sums_;
 };
 
 /// Log-linear between the points, flat outside; 1 without a curve.
@@ -284,14 +286,17 @@ DataType operand_type(const OperatorGraph& graph, const Operator& op) {
 }
 
 KernelWork with_sums(KernelWork work) {
-  work.bytes += work.sum_bytes - work.gradient_bytes;
+  constexpr double kExposed = 0.75;
+  const double more = work.sum_bytes - work.gradient_bytes;
+  work.bytes += (1 - kExposed) * more;
+  work.exposed_bytes += kExposed * more;
   work.gradient_bytes = work.sum_bytes = 0;
   return work;
 }
 
 ShardKernel shard_kernel(const OperatorGraph& graph, const Operator& op, Pass pass,
-                         std::span<const Range> ranges, const TokenLoad& load) {
-  return PassOfShard(graph, op, pass, ranges, load).kernel();
+                         std::span<const Range> ranges, const TokenLoad& load, DataType sums) {
+  return PassOfShard(graph, op, pass, ranges, load, sums).kernel();
 }
 
 Seconds analytic_time(const KernelWork& work, DataType type, const DeviceKind& kind,
@@ -300,7 +305,8 @@ Seconds analytic_time(const KernelWork& work, DataType type, const DeviceKind& k
   const double compute = compute_seconds(work, type, kind, flash_attention);
   return kind.launch_overhead +
          Seconds(std::max(compute, work.bytes / bandwidth) +
-                 (work.cast_bytes + work.weight_cast_bytes + work.unpacked_bytes) / bandwidth);
+                 (work.exposed_bytes + work.cast_bytes + work.weight_cast_bytes + work.unpacked_bytes) /
+                     bandwidth);
 }
 
 Seconds analytic_time_of_separate(const KernelWork& work, DataType type, const DeviceKind& kind,
@@ -308,8 +314,8 @@ Seconds analytic_time_of_separate(const KernelWork& work, DataType type, const D
   const double bandwidth = kind.memory_bandwidth.value * kind.memory_efficiency;
   const double compute = compute_seconds(work, type, kind, flash_attention), memory = work.bytes / bandwidth;
   const double main = work.in_turn ? compute + memory : std::max(compute, memory);
-  const double apart = work.bytes_apart + work.gradient_bytes + work.sum_bytes + work.cast_bytes +
-                       work.weight_cast_bytes + work.unpacked_bytes;
+  const double apart = work.bytes_apart + work.exposed_bytes + work.gradient_bytes + work.sum_bytes +
+                       work.cast_bytes + work.weight_cast_bytes + work.unpacked_bytes;
   return kind.launch_overhead + Seconds(main + apart / bandwidth);
 }
 

@@ -22,10 +22,12 @@ struct KernelWork {
   double flops = 0, bytes = 0;
   std::optional<MatrixSize> matrix;
   double bytes_apart = 0;  ///< of SeparateKernels, without the next
-  /// Where a framework adds gradients of weights to sums in float32: the bytes of the gradients, and the
-  /// bytes to read and write the sums.
+  /// Where a framework adds gradients of weights to sums: the bytes of the gradients, and the bytes to read
+  /// and write the sums.
   double gradient_bytes = 0, sum_bytes = 0;
-  bool in_turn = false;  ///< SeparateKernels::in_turn
+  double exposed_bytes = 0;    ///< that move while nothing is computed, in the same kernel
+  bool in_turn = false;        ///< SeparateKernels::in_turn
+  bool norm_backward = false;  ///< a backward pass of SeparateKernels::norm
   /// Bytes that Casts move before the product can begin. Weights are apart: they may be in float8 already.
   double cast_bytes = 0, weight_cast_bytes = 0;
   /// Bytes that a kernel moves before the product can begin, which brings weights from WeightStorage into
@@ -34,7 +36,10 @@ struct KernelWork {
   bool operator==(const KernelWork&) const = default;
 };
 
-/// The work of a product that adds to the sums itself, and writes no gradient of its own.
+/// The work of a product that adds to the sums itself, and writes no gradient of its own. It reads and writes
+/// them at the end of its tiles, when there is nothing left to compute for most of the device: of 66 products
+/// on B200, those that do took longer than the gradients' other ones by three quarters of what the bytes take
+/// (MooreThreads/SimuMax, configs/system/b200_bf16_ceperm.json).
 KernelWork with_sums(KernelWork work);
 
 /// One pass of one shard.
@@ -49,9 +54,11 @@ struct ShardKernel {
 DataType operand_type(const OperatorGraph& graph, const Operator& op);
 
 /// InternalError for Pass::Update and for a wrong number of ranges. With a load that is not even, all work
-/// except the bytes of weights grows with the tokens.
+/// except the bytes of weights grows with the tokens. `sums`: the type in which weights' gradients
+/// accumulate.
 ShardKernel shard_kernel(const OperatorGraph& graph, const Operator& op, Pass pass,
-                         std::span<const Range> ranges, const TokenLoad& load = {});
+                         std::span<const Range> ranges, const TokenLoad& load = {},
+                         DataType sums = DataType::Float32);
 
 /// Returns launch overhead + casts + unpacking + max(FLOPs at the achievable rate, bytes at the achievable
 /// bandwidth).

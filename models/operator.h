@@ -121,9 +121,12 @@ struct Workspace {
 /// An operator in a framework that runs one kernel after the other where pipesim has one.
 struct SeparateKernels {
   double forward = 1, backward_input = 1, backward_weight = 1;  ///< how many it launches for a pass
+  /// The factor that counts experts, where frameworks launch the product of each apart.
+  std::optional<FactorIndex> experts = {};
   /// What they move beside the bytes that the operator counts. While they do, nothing is computed.
   std::vector<ProductTerm> bytes_forward, bytes_backward_input, bytes_backward_weight;
   bool in_turn = false;  ///< products and the operator's other bytes take turns, too
+  bool norm = false;     ///< backward also sums over rows for scale and shift (Runtime::norm_backward)
   bool operator==(const SeparateKernels&) const = default;
 };
 

@@ -211,9 +211,9 @@ std::vector<DeviceKind> blackwell() {
            {"NVIDIA GB200 NVL72 (dense; one GPU of the two of a superchip)",
             "0.69 of peak, the median of bfloat16 GEMMs of 0.1 to 1 TFLOP of ai-dynamo/aiconfigurator",
             estimated});
-  b200 = with_measured_attention(std::move(b200), {0.7, 0.58, 425},
+  b200 = with_measured_attention(std::move(b200), {0.73, 0.575, 400, 35000},
                                  "GB200's at 1000 W instead of 1200 W, measured");
-  gb200 = with_measured_attention(std::move(gb200), {0.67, 0.56, 425}, "measured");
+  gb200 = with_measured_attention(std::move(gb200), {0.7, 0.55, 400, 35000}, "measured");
   return {with_frameworks(blackwell_kind(std::move(b200),
                                          eight_bits({0.24, 0.31, 0.46, 0.5, 0.55, 0.61},
                                                     {0.24, 0.38, 0.54, 0.61, 0.65, 0.61}),
@@ -234,9 +234,9 @@ std::vector<DeviceKind> blackwell_ultra() {
   DeviceKind gb300 =
       kind("GB300", blackwell_peaks(80, 2500, 15000, 1.3), 0.76, {279, 8000, 0.8},
            {"NVIDIA GB300 NVL72 (dense; one GPU of the two of a superchip)", measured, estimated});
-  b300 = with_measured_attention(std::move(b300), {0.81, 0.64, 425},
+  b300 = with_measured_attention(std::move(b300), {0.84, 0.615, 400, 35000},
                                  "GB300's at 1100 W instead of 1400 W, measured");
-  gb300 = with_measured_attention(std::move(gb300), {0.79, 0.62, 425}, "measured");
+  gb300 = with_measured_attention(std::move(gb300), {0.82, 0.6, 400, 35000}, "measured");
   return {with_frameworks(blackwell_kind(std::move(b300),
                                          eight_bits({0.17, 0.26, 0.4, 0.53, 0.59, 0.63},
                                                     {0.26, 0.41, 0.58, 0.63, 0.67, 0.66}),

@@ -61,6 +61,7 @@ class Fingerprint {
   void add(const FusedAttention& attention) {
     add(attention.forward), add(attention.backward);
     if (attention.half_rate_keys != 0) add(std::string_view("keys")), add(attention.half_rate_keys);
+    if (attention.half_rate_rows != 0) add(std::string_view("rows")), add(attention.half_rate_rows);
   }
   void add(const DeviceKind& kind) {
     add(std::string_view(kind.name));

@@ -45,6 +45,8 @@ struct FusedAttention {
   /// Keys that a query sees where half of these fractions is reached: tiles that a mask or a window cuts, and
   /// the first and last steps of each row of tiles, cost as much as so many keys. 0: any number reaches them.
   double half_rate_keys = 0;
+  /// Rows of all heads' queries where half is reached: fewer leave multiprocessors without a tile.
+  double half_rate_rows = 0;
   bool operator==(const FusedAttention&) const = default;
 };
 

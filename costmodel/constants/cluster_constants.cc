@@ -107,10 +107,7 @@ Runtime with_constants(Runtime runtime, const ClusterConstants& constants) {
     const double factor = std::exp(constant.log);
     if (constant.kind == ConstantKind::Update) runtime.update *= factor;
     if (constant.kind != ConstantKind::Host || constant.runtime != name) continue;
-    HostTimes& host = runtime.host;
-    for (Seconds* time : {&host.module, &host.backward, &host.kernel, &host.collective, &host.member,
-                          &host.step, &host.weight, &host.slice})
-      *time = *time * factor;
+    runtime.host = runtime.host.scaled(factor);
   }
   return runtime;
 }

@@ -22,6 +22,7 @@ std::vector<RuntimePreset> all_presets() {
   const HostTimes megatron{.module = micro(60),
                            .backward = micro(45),
                            .kernel = micro(13),
+                           .expert = {},
                            .collective = micro(60),
                            .member = {},
                            .step = micro(900),
@@ -30,6 +31,7 @@ std::vector<RuntimePreset> all_presets() {
   const HostTimes nanotron{.module = micro(90),
                            .backward = micro(67),
                            .kernel = micro(20),
+                           .expert = {},
                            .collective = micro(90),
                            .member = micro(210),
                            .step = micro(1350),
@@ -39,7 +41,7 @@ std::vector<RuntimePreset> all_presets() {
   // Compiled block by block: what a compiled region takes beside its kernels, spread over its operators.
   compiled.module = micro(60), compiled.backward = micro(60), compiled.kernel = micro(8);
   compiled.collective = micro(60), compiled.step = micro(500);
-  graph.kernel = micro(0.5), graph.collective = micro(1), graph.step = micro(50);
+  graph.kernel = graph.expert = micro(0.5), graph.collective = micro(1), graph.step = micro(50);
   constexpr double kUpdate = 1.3;
   const std::string on_a100 = "host: fitted to 721 runs of Megatron-DeepSpeed on A100 (VIA-Research/vTrain)";
   using enum ReductionOverlap;
@@ -50,8 +52,18 @@ std::vector<RuntimePreset> all_presets() {
     runtime.messages = MessageOverlap::UnlessPlain;
     return runtime;
   };
+  // Transformer Engine's GroupedLinear calls cuBLAS for each expert: at least 9 us on B200, however small the
+  // product is (MooreThreads/SimuMax, configs/system/b200_bf16_ceperm.json).
+  HostTimes with_experts = megatron;
+  with_experts.expert = micro(9);
+  // rms_norm of PyTorch 2.x: 0.31 to 0.38 of the peak bandwidth on H200 and 0.25 to 0.28 on GB200, compiled
+  // 0.35 and 0.3 (NVIDIA/cudnn-frontend, benchmark/norms), where other kernels reach 0.8.
+  constexpr double kNormBackward = 0.42;
   Runtime torch_eager = of_torch("torch-eager", megatron, true, kUpdate);
+  torch_eager.norm_backward = kNormBackward;
   torch_eager.optimizer_kernel = OptimizerKernel::Foreach;
+  Runtime torch_compile = of_torch("torch-compile", compiled, false, 1);
+  torch_compile.norm_backward = kNormBackward;
   const auto of_megatron = [](const char* name, const HostTimes& host) {
     Runtime runtime{name, host, true, 4, kUpdate, Never};
     runtime.casts_weights_once = true;
@@ -69,6 +81,7 @@ std::vector<RuntimePreset> all_presets() {
   // deepspeed/runtime/zero/config.py: sub_group_size, reduce_bucket_size and stage3_max_reuse_distance by
   // default. deepspeed/runtime/bf16_optimizer.py: gradients stay, with immediate_grad_update as well.
   Runtime deepspeed = of_torch("deepspeed", megatron, true, kUpdate);
+  deepspeed.norm_backward = kNormBackward;
   deepspeed.step_gradients = StepGradients::Flat;
   deepspeed.step_part = 1'000'000'000;
   deepspeed.bucket = 500'000'000;
@@ -76,10 +89,9 @@ std::vector<RuntimePreset> all_presets() {
   deepspeed.reuse_distance = 1'000'000'000;
   return {
       {Runtime(), "pipesim's own executor; its host is not modelled", ""},
-      {of_megatron("megatron", megatron), "Megatron-LM: PyTorch, kernel by kernel", on_a100},
+      {of_megatron("megatron", with_experts), "Megatron-LM: PyTorch, kernel by kernel", on_a100},
       {torch_eager, "PyTorch, kernel by kernel, with FlashAttention-2", on_a100},
-      {of_torch("torch-compile", compiled, false, 1),
-       "PyTorch, compiled block by block, with FlashAttention-2",
+      {torch_compile, "PyTorch, compiled block by block, with FlashAttention-2",
        "host: 2 runs of small blocks on an H100 (docs/examples/pytorch_h100.csv); collectives: as megatron"},
       {of_megatron("cuda-graph", graph), "Megatron-LM whose steps are CUDA graphs",
        "host: 0.5 us a kernel of a graph, estimated"},
@@ -144,6 +156,7 @@ const std::vector<RuntimeKey>& runtime_keys() {
       duration_key("module", &HostTimes::module),
       duration_key("backward", &HostTimes::backward),
       duration_key("kernel", &HostTimes::kernel),
+      duration_key("expert", &HostTimes::expert),
       duration_key("collective", &HostTimes::collective),
       duration_key("member", &HostTimes::member),
       duration_key("step", &HostTimes::step),
@@ -189,6 +202,8 @@ const std::vector<RuntimeKey>& runtime_keys() {
       either_key("own-gradients", "freed", "kept", &Runtime::keeps_own_gradients),
       elements_key("reuse-distance", &Runtime::reuse_distance),
       either_key("segments", "fixed", "expandable", &Runtime::expandable_segments),
+      {"norm-backward", "0.05 to 1",
+       [](const std::string& text, Runtime& r) { r.norm_backward = number_between(text, 0.05, 1); }},
       {"update", "1 to 10",
        [](const std::string& text, Runtime& r) { r.update = number_between(text, 1, 10); }},
   };
@@ -287,11 +302,26 @@ Runtime with_step_memory_of(const Runtime& runtime, const Runtime& changed) {
   return parse_runtime(fmt::format("{}{}{}", changed.name, mark, fmt::join(parts, ",")));
 }
 
-Seconds host_time(const Operator& op, Pass pass, const HostTimes& times) {
+HostTimes HostTimes::scaled(double factor) const {
+  HostTimes times = *this;
+  for (Seconds* time : {&times.module, &times.backward, &times.kernel, &times.expert, &times.collective,
+                        &times.member, &times.step, &times.weight, &times.slice})
+    *time = *time * factor;
+  return times;
+}
+
+Seconds host_time(const Operator& op, Pass pass, const HostTimes& times,
+                  std::span<const std::int32_t> degrees) {
   const SeparateKernels& kernels = op.separate;
-  if (pass == Pass::Forward) return times.module + times.kernel * kernels.forward;
-  if (pass == Pass::BackwardWeight) return times.kernel * kernels.backward_weight;
-  return times.backward + times.kernel * kernels.backward_input;
+  Seconds further;
+  if (kernels.experts) {
+    const auto f = static_cast<std::size_t>(*kernels.experts);
+    const std::int64_t experts = (op.factors[f].size + degrees[f] - 1) / degrees[f];
+    further = times.expert * static_cast<double>(experts - 1);
+  }
+  if (pass == Pass::Forward) return times.module + times.kernel * kernels.forward + further;
+  if (pass == Pass::BackwardWeight) return times.kernel * kernels.backward_weight + further;
+  return times.backward + times.kernel * kernels.backward_input + further;
 }
 
 }  // namespace pipesim

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,7 @@ struct HostTimes {
   Seconds module;      ///< of an operator's forward pass, beside its kernels: modules and their bookkeeping
   Seconds backward;    ///< of an operator's backward pass, beside its kernels
   Seconds kernel;      ///< of a kernel that is launched
+  Seconds expert;      ///< of each further expert of a device, where each expert's product is a kernel
   Seconds collective;  ///< of a collective, or a message
   Seconds member;      ///< more for each member of its group, in pipelines over several nodes
   Seconds step;        ///< of a step of the schedule: fetching data, handing tensors over
@@ -22,6 +24,8 @@ struct HostTimes {
   /// Each slice of a weight takes this in the optimizer's step; there is one for each copy among which its
   /// state is divided.
   Seconds slice;
+  /// All times, multiplied.
+  [[nodiscard]] HostTimes scaled(double factor) const;
   bool operator==(const HostTimes&) const = default;
 };
 
@@ -72,6 +76,9 @@ struct Runtime {
   /// too.
   double update = 1;
   ReductionOverlap overlap = ReductionOverlap::Always;
+  /// The share of their bandwidth that backward passes of norms reach: PyTorch's kernels read rows once for
+  /// their own gradient and once, badly, for those of scale and shift.
+  double norm_backward = 1;
   /// Products run beside the gathers of their inputs and the scattered sums of their results, part by part
   /// (taskgraph/binding/product_overlap.h).
   bool tensor_overlap = false;
@@ -138,7 +145,8 @@ Runtime with_step_memory_of(const Runtime& runtime, const Runtime& changed);
 std::string runtime_keys_text();
 
 /// The time that the host spends on a pass that runs (Pass::BackwardWeight: beside that of
-/// Pass::BackwardInput).
-Seconds host_time(const Operator& op, Pass pass, const HostTimes& times);
+/// Pass::BackwardInput) of a shard of an operator that is split by `degrees`, one for each factor.
+Seconds host_time(const Operator& op, Pass pass, const HostTimes& times,
+                  std::span<const std::int32_t> degrees);
 
 }  // namespace pipesim

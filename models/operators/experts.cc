@@ -173,6 +173,7 @@ void build_expert_linear(OperatorDraft& draft) {
   }
   draft.output("", draft.axes(result));
   draft.op.matrix = MatrixShape{{e}, with_rows({c}), {f}, {h}};
+  draft.op.separate.experts = e;
   cast_operands(draft, with_rows({e, c, h}), {e, h, f}, with_rows({e, c, f}));
   fuse_activation(draft, draft.word("activation"), with_rows({e, c, f}), {h});
 }

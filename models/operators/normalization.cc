@@ -119,6 +119,7 @@ void build_row_norm(OperatorDraft& draft) {
     if (!rms) draft.weight("beta", {columns});
   }
   draft.output("", elements);
+  draft.op.separate.norm = true;
   const double statistics = rms ? 1 : 2;
   draft.op.flops_forward = {{rms ? 5.0 : 7.0, dims}};
   draft.op.flops_backward_input = {{rms ? 8.0 : 11.0, dims}};

@@ -94,8 +94,8 @@ std::vector<double> add_statistics(const Operator& op, Pass pass, const Parallel
 class ShardPrices {
  public:
   ShardPrices(const OperatorGraph& graph, const Operator& op, Pass pass, const CostModel& costs,
-              const TokenLoad& load)
-      : graph_(graph), op_(op), pass_(pass), costs_(costs), load_(load) {}
+              const TokenLoad& load, DataType sums)
+      : graph_(graph), op_(op), pass_(pass), costs_(costs), load_(load), sums_(sums) {}
   Seconds operator()(const std::vector<Range>& ranges, DeviceId device) {
     key_.assign(1, costs_.topology().device(device).kind);
     for (const Range& r : ranges) key_.push_back(op_.causal ? r.begin : 0), key_.push_back(r.length());
@@ -112,7 +112,7 @@ class ShardPrices {
     if (last_ != known_.end() && last_->first == key_) return last_->second;  // most shards are alike
     bool fresh = false;
     std::tie(last_, fresh) = known_.try_emplace(key_);
-    if (fresh) last_->second = costs_.operator_time(graph_, op_, pass_, ranges, device, load_);
+    if (fresh) last_->second = costs_.operator_time(graph_, op_, pass_, ranges, device, load_, sums_);
     return last_->second;
   }
 
@@ -122,6 +122,7 @@ class ShardPrices {
   Pass pass_;
   const CostModel& costs_;
   TokenLoad load_;
+  DataType sums_;
   std::vector<std::int64_t> key_;
   std::map<std::vector<std::int64_t>, Seconds> known_;
   std::map<std::vector<std::int64_t>, Seconds>::iterator last_ = known_.end();
@@ -173,11 +174,11 @@ std::vector<Nanoseconds> block_times(const Operator& op, const ParallelConfig& c
 }
 
 PassWork pass_work(const OperatorGraph& graph, const Operator& op, Pass pass, const ParallelConfig& config,
-                   CommunicationPrices& prices, const TokenLoad& load) {
+                   CommunicationPrices& prices, const TokenLoad& load, DataType sums) {
   const ShardGrid grid(op, config);
   PassWork work;
   work.present = true;
-  ShardPrices price(graph, op, pass, prices.costs(), load);
+  ShardPrices price(graph, op, pass, prices.costs(), load, sums);
   if (config.ring) {
     add_ring(graph, op, pass, config, prices, work);
     std::vector<Nanoseconds> durations = block_times(op, config, price, work.stages());
@@ -391,11 +392,11 @@ bool take_times(BoundOperator& bound, const BoundOperator& from) {
 }
 
 bool reprice(BoundOperator& bound, const OperatorGraph& graph, OperatorId id, CommunicationPrices& prices,
-             const ExpertLoads& loads) {
+             const ExpertLoads& loads, DataType sums) {
   const Operator& op = graph.op(id);
   const TokenLoad load = loads.of(id, op, bound.config);
   const auto again = [&](Pass pass, PassWork& work) {
-    return !work.present || take_times(work, pass_work(graph, op, pass, bound.config, prices, load));
+    return !work.present || take_times(work, pass_work(graph, op, pass, bound.config, prices, load, sums));
   };
   if (!again(Pass::Forward, bound.forward) || !again(Pass::BackwardInput, bound.backward_input) ||
       !again(Pass::BackwardWeight, bound.backward_weight))
@@ -405,7 +406,8 @@ bool reprice(BoundOperator& bound, const OperatorGraph& graph, OperatorId id, Co
 }
 
 BoundOperator bind(const OperatorGraph& graph, OperatorId id, const ParallelConfig& config,
-                   CommunicationPrices& prices, LayoutTable& layouts, const ExpertLoads& loads) {
+                   CommunicationPrices& prices, LayoutTable& layouts, const ExpertLoads& loads,
+                   DataType sums) {
   const Operator& op = graph.op(id);
   const TokenLoad load = loads.of(id, op, config);
   BoundOperator bound;
@@ -427,10 +429,11 @@ BoundOperator bind(const OperatorGraph& graph, OperatorId id, const ParallelConf
     bound.gradient_layout.push_back(output ? complete : sum);
   }
   const BackwardNeed need = backward_need(graph, id);
-  bound.forward = pass_work(graph, op, Pass::Forward, config, prices, load);
-  if (need.input_pass) bound.backward_input = pass_work(graph, op, Pass::BackwardInput, config, prices, load);
+  bound.forward = pass_work(graph, op, Pass::Forward, config, prices, load, sums);
+  if (need.input_pass)
+    bound.backward_input = pass_work(graph, op, Pass::BackwardInput, config, prices, load, sums);
   if (need.weight_pass)
-    bound.backward_weight = pass_work(graph, op, Pass::BackwardWeight, config, prices, load);
+    bound.backward_weight = pass_work(graph, op, Pass::BackwardWeight, config, prices, load, sums);
   bound.loads = loads_of(bound, prices.topology().num_lanes());
   bound.communicators = communicators_of(bound, prices.groups());
   bound.memory = shard_memory(graph, op, config, need.input_pass || need.weight_pass, loads, load);

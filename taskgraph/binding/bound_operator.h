@@ -123,11 +123,13 @@ inline bool reads_for_weights_alone(const BoundOperator& bound, std::size_t use)
 bool take_times(BoundOperator& bound, const BoundOperator& from);
 /// Prices the operator anew, in place, but not the operators that are alike. False as above.
 bool reprice(BoundOperator& bound, const OperatorGraph& graph, OperatorId op, CommunicationPrices& prices,
-             const ExpertLoads& loads);
+             const ExpertLoads& loads, DataType sums = DataType::Float32);
 
-/// The config must be legal. Every shard has the tokens of the fullest, see ExpertLoads.
+/// The config must be legal. Every shard has the tokens of the fullest, see ExpertLoads. `sums`: the type in
+/// which weights' gradients accumulate.
 BoundOperator bind(const OperatorGraph& graph, OperatorId op, const ParallelConfig& config,
-                   CommunicationPrices& prices, LayoutTable& layouts, const ExpertLoads& loads = {});
+                   CommunicationPrices& prices, LayoutTable& layouts, const ExpertLoads& loads = {},
+                   DataType sums = DataType::Float32);
 
 /// Divides the bytes of a shard's outputs among them, in the order of their uses.
 std::vector<Bytes> bytes_of_outputs(const OperatorGraph& graph, const BoundOperator& maker,

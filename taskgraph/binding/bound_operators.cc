@@ -24,11 +24,12 @@ std::size_t BoundOperators::hash_of(const ParallelConfig& config) {
 }
 
 BoundOperators::BoundOperators(const OperatorGraph& graph, LayoutTable& layouts,
-                               CommunicationPricesByThread& prices, const ExpertLoads& loads)
+                               CommunicationPricesByThread& prices, const ExpertLoads& loads, DataType sums)
     : graph_(graph),
       layouts_(layouts),
       prices_(prices),
       loads_(loads),
+      sums_(sums),
       first_alike_(first_alike(graph)),
       bound_(graph.operators().size()) {
   for (std::size_t i = 0; i < first_alike_.size(); ++i) {
@@ -56,7 +57,7 @@ std::unique_ptr<BoundOperator> BoundOperators::make(OperatorId op, const Paralle
   const OperatorId first = first_alike_[op.index()];
   if (first == op)
     return std::make_unique<BoundOperator>(
-        pipesim::bind(graph_, op, config, prices_.local(), layouts_, loads_));
+        pipesim::bind(graph_, op, config, prices_.local(), layouts_, loads_, sums_));
   const BoundOperator* there = bind(first, config);
   auto alike = std::make_unique<BoundOperator>(*there);
   alike->op = &graph_.op(op);
@@ -72,9 +73,9 @@ bool BoundOperators::reprice(bool compute) {
       if (!compute && !communicates(bound->forward) && !communicates(bound->backward_input) &&
           !communicates(bound->backward_weight))
         continue;
-      const bool priced = bound->first_alike
-                              ? take_times(*bound, *bound->first_alike)
-                              : pipesim::reprice(*bound, graph_, OperatorId(i), prices_.local(), loads_);
+      const bool priced = bound->first_alike ? take_times(*bound, *bound->first_alike)
+                                             : pipesim::reprice(*bound, graph_, OperatorId(i),
+                                                                prices_.local(), loads_, sums_);
       if (!priced) return false;
     }
   }

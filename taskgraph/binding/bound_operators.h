@@ -16,7 +16,7 @@ namespace pipesim {
 class BoundOperators {
  public:
   BoundOperators(const OperatorGraph& graph, LayoutTable& layouts, CommunicationPricesByThread& prices,
-                 const ExpertLoads& loads);
+                 const ExpertLoads& loads, DataType sums);
 
   /// The config must be legal (see illegal()). Valid until clear().
   const BoundOperator* bind(OperatorId op, const ParallelConfig& config);
@@ -48,6 +48,7 @@ class BoundOperators {
   LayoutTable& layouts_;
   CommunicationPricesByThread& prices_;
   const ExpertLoads& loads_;
+  DataType sums_;                        // in which weights' gradients accumulate
   std::vector<OperatorId> first_alike_;  // per operator
   mutable tbb::spin_mutex mutex_;        // for what follows
   std::vector<ByConfig> bound_;          // per operator

@@ -30,7 +30,7 @@ PlanContents::Tables::Tables(const OperatorGraph& g, const CostModel& c, const P
       options(without_pipeline(o)),
       loads(graph, options.imbalance),
       prices([this] { return CommunicationPrices(*costs, groups); }),
-      bound(graph, layouts, prices, loads),
+      bound(graph, layouts, prices, loads, options.gradient_type),
       plans(layouts, prices, &loads),
       updates(graph, c, options, layouts) {}
 

@@ -35,11 +35,7 @@ HostTasks::HostTasks(StrategyExpander& expander)
 void HostTasks::begin(const PipelineOrder& order) {
   begun_ = true;
   const OperatorGraph& graph = contents_.graph();
-  const HostTimes& times = contents_.costs().runtime().host;
   for (std::size_t i = 0; i < graph.operators().size(); ++i) {
-    const Operator& op = graph.op(OperatorId(i));
-    op_times_.push_back({host_time(op, Pass::Forward, times), host_time(op, Pass::BackwardInput, times),
-                         host_time(op, Pass::BackwardWeight, times)});
     const std::size_t first = segment_ends_.empty() ? 0 : segment_ends_.back();
     const bool ends = i > 0 && (i - first == kOperatorsOfSegment ||
                                 contents_.stage_of(OperatorId(i)) != contents_.stage_of(OperatorId(i - 1)));
@@ -76,8 +72,11 @@ HostTasks::Part& HostTasks::part_of(DeviceId device, Phase phase) {
 }
 
 void HostTasks::add_operator(OperatorId op, const BoundOperator& bound, const OperatorTasks& tasks) {
-  const std::array<Seconds, kPhases>& times = op_times_[op.index()];
-  const Seconds collective = contents_.costs().runtime().host.collective;
+  const HostTimes& times = contents_.costs().runtime().host;
+  const Seconds collective = times.collective;
+  const auto time_of = [&](Pass pass) {
+    return host_time(contents_.graph().op(op), pass, times, bound.config.degrees);
+  };
   const Phase weights = splits_backward_ ? kWeights : kBackward;
   // Backward runs through the operators the other way, so that the first one keeps its pass.
   const auto add_pass = [&](TaskId first, const PassWork& work, Phase phase, Seconds time,
@@ -99,10 +98,10 @@ void HostTasks::add_operator(OperatorId op, const BoundOperator& bound, const Op
     }
   };
   if (contents_.graph().op(op).moves_nothing) return;
-  add_pass(tasks.forward, bound.forward, kForward, times[kForward], true);
-  add_pass(tasks.backward_weight, bound.backward_weight, weights, times[kWeights]);
-  add_pass(tasks.backward_input, bound.backward_input, kBackward, times[kBackward]);
-  add_pass(tasks.recompute, bound.forward, kBackward, times[kForward], false, true);
+  add_pass(tasks.forward, bound.forward, kForward, time_of(Pass::Forward), true);
+  add_pass(tasks.backward_weight, bound.backward_weight, weights, time_of(Pass::BackwardWeight));
+  add_pass(tasks.backward_input, bound.backward_input, kBackward, time_of(Pass::BackwardInput));
+  add_pass(tasks.recompute, bound.forward, kBackward, time_of(Pass::Forward), false, true);
 }
 
 // A collective is launched by those that bring something to it, a message by its sender.

@@ -68,7 +68,6 @@ class HostTasks {
   const PlanContents& contents_;
   const ExpandedStrategy& made_;
   bool begun_ = false, splits_backward_ = false, stages_on_several_nodes_ = false;
-  std::vector<std::array<Seconds, kPhases>> op_times_;   // by operator; kWeights: of its weights' gradients
   std::vector<std::size_t> segment_ends_;                // behind the last operator of each
   std::vector<std::size_t> segment_of_;                  // by operator
   std::unordered_map<std::uint64_t, Chain> chains_;      // of the first microbatch of each way

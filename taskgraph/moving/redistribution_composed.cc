@@ -241,12 +241,41 @@ class CuttingFinder {
     const std::int64_t block = shared_elements(first.piece, first.share), n = std::ssize(partners_);
     const auto addends = static_cast<std::int64_t>(now_.pieces_divide ? 1 : addends_);
     if (block * n != first.share.elements() * addends) return 0;
+    if (equal_in_each_dim()) return block;
     const bool equal = std::ranges::all_of(partners_, [&](std::size_t from) {
       return std::ranges::all_of(partners_, [&](std::size_t to) {
         return shared_elements(all[from].piece, all[to].share) == block;
       });
     });
     return equal ? block : 0;
+  }
+
+  // Whether, in each dimension, all pieces of partners share equally much with all shares. Then blocks are
+  // equal. Along most dimensions there are few distinct ranges, so this is quick where there are many
+  // partners.
+  [[nodiscard]] bool equal_in_each_dim() const {
+    const auto distinct = [&](Box Exchanger::*box, std::size_t dim) {
+      std::vector<Range> found;
+      for (const std::size_t i : partners_) found.push_back((now_.all[i].*box)[dim]);
+      std::ranges::sort(found);
+      found.erase(std::ranges::unique(found).begin(), found.end());
+      return found;
+    };
+    for (std::size_t dim = 0; dim < now_.all.front().piece.dims(); ++dim) {
+      const std::vector<Range> pieces = distinct(&Exchanger::piece, dim),
+                               shares = distinct(&Exchanger::share, dim);
+      if (pieces.size() * shares.size() > 4 * partners_.size()) return false;
+      const auto overlap = [](Range a, Range b) {
+        return std::max<std::int64_t>(0, std::min(a.end, b.end) - std::max(a.begin, b.begin));
+      };
+      const std::int64_t first = overlap(pieces.front(), shares.front());
+      for (const Range piece : pieces) {
+        for (const Range share : shares) {
+          if (overlap(piece, share) != first) return false;
+        }
+      }
+    }
+    return true;
   }
 
   std::size_t lanes_, addends_ = 0, copies_;  // of parts, of a part, of a wanted box

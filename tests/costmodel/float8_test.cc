@@ -1,5 +1,9 @@
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <map>
+#include <string>
+
 #include "costmodel/cost_model.h"
 #include "costmodel/shard_kernel.h"
 #include "models/graph_builder.h"
@@ -17,7 +21,7 @@ constexpr std::int64_t kRows = 8192, kInner = 4096, kColumns = 4096;
 // x[8192, 4096] → 4096 without bias; the second one reads the same x.
 OperatorGraph two_readers(bool float8) {
   GraphBuilder builder("two", kRows, DataType::BFloat16);
-  if (float8) builder.multiply_in_float8(false);
+  if (float8) builder.multiply_in("float8", false);
   const TensorId words = builder.data("words", {kRows, kInner}, DataType::BFloat16);
   builder.begin_repeat("layer", 1);
   const TensorId x = builder.add("relu", "x", {words});
@@ -44,17 +48,40 @@ class Float8Test : public testing::Test {
   OperatorGraph own_ = two_readers(false), float8_ = two_readers(true);
 };
 
-// Twice the FLOPs in the same time, but for the share of the rate that kernels of that length reach.
 TEST_F(Float8Test, TakesThatRateAndCastsOperandsFirst) {
   const CostModel costs(topology_);
-  const double wide = seconds(costs, own_, 1, Pass::Forward), launch = kind_.launch_overhead.value;
   const double casts_of_operands = casts(kRows * kInner) + casts(kInner * kColumns);
-  const double product = seconds(costs, float8_, 1, Pass::Forward) - launch - casts_of_operands;
-  EXPECT_THAT(product / (wide - launch), testing::AllOf(testing::Gt(989.0 / 1979), testing::Lt(0.56)));
-  // The product of half as many rows in 16 bits is as long.
-  KernelWork half{.flops = 1.0 * kRows * kInner * kColumns, .matrix = MatrixSize{1, kRows, kColumns, kInner}};
-  const double as_long = analytic_time(half, DataType::BFloat16, kind_).value - launch;
-  EXPECT_THAT(product, DoubleNear(as_long * 2 * 989 / 1979, 1e-9));
+  const KernelWork product{.flops = 2.0 * kRows * kInner * kColumns,
+                           .matrix = MatrixSize{1, kRows, kColumns, kInner}};
+  EXPECT_THAT(seconds(costs, float8_, 1, Pass::Forward),
+              DoubleNear(analytic_time(product, DataType::Float8, kind_).value + casts_of_operands, 1e-9));
+}
+
+// A kind without a curve for the type reaches the share that products of half the FLOPs reach in 16 bits.
+TEST_F(Float8Test, ReachesAsMuchAsAProductThatIsAsLongWithoutRatesOfItsOwn) {
+  DeviceKind kind = kind_;
+  kind.product_rates.clear();
+  const double launch = kind.launch_overhead.value;
+  KernelWork product{.flops = 2.0 * kRows * kInner * kColumns,
+                     .matrix = MatrixSize{1, kRows, kColumns, kInner}};
+  const double narrow = analytic_time(product, DataType::Float8, kind).value - launch;
+  product.flops /= 2;
+  const double as_long = analytic_time(product, DataType::BFloat16, kind).value - launch;
+  EXPECT_THAT(narrow, DoubleNear(as_long * 2 * 989 / 1979, 1e-9));
+}
+
+// Between two points of the curve the share is linear in the logarithm of the FLOPs, and flat outside.
+TEST_F(Float8Test, FollowsTheCurveOfItsType) {
+  DeviceKind kind = kind_;
+  kind.product_rates = {{DataType::Float8, {{{Flops(1e10), 0.2}, {Flops(1e12), 0.6}}, 0.9}}};
+  const auto share = [&](double flops) {
+    const KernelWork work{.flops = flops, .matrix = MatrixSize{1, 1 << 20, 1 << 20, 1 << 20}};
+    const double time = (analytic_time(work, DataType::Float8, kind) - kind.launch_overhead).value;
+    return flops / 1979e12 / time;
+  };
+  EXPECT_THAT(share(1e9), DoubleNear(0.2 * 0.9, 1e-4));
+  EXPECT_THAT(share(1e11), DoubleNear(0.4 * 0.9, 1e-4));
+  EXPECT_THAT(share(1e13), DoubleNear(0.6 * 0.9, 1e-4));
 }
 
 TEST_F(Float8Test, CastsWhatPassesReadOnce) {
@@ -92,8 +119,68 @@ TEST_F(Float8Test, IsRefusedWhereADeviceHasNoSuchRate) {
   const CostModel costs(a100);
   EXPECT_EQ(
       refusal([&] { (void)seconds(costs, float8_, 1, Pass::Forward); }),
-      "device kind \"A100-80GB\" has no rate of float8; products=own in the model keeps products in its "
-      "own type");
+      "device kind \"A100-80GB\" has no rate of float8; allowed: products=own, which keeps products in the "
+      "model's own type");
+  const Topology h100 = make_topology("dgx-h100:gpus=1");
+  const OperatorGraph four = make_zoo_model("llama:layers=1,products=nvfp4");
+  const auto product =
+      std::ranges::find_if(four.operators(), [](const Operator& op) { return op.casts.has_value(); });
+  EXPECT_EQ(
+      refusal([&] {
+        (void)CostModel(h100).operator_time(four, *product, Pass::Forward, whole_ranges(*product),
+                                            DeviceId(0));
+      }),
+      "device kind \"H100-SXM5\" has no rate of nvfp4; allowed: products=float8, products=fp8-block, or "
+      "products=own, which keeps products in the model's own type");
+}
+
+// What kernels move of an element of 16 bits: they read it, once more to find the largest magnitude, and
+// write it twice, with a scale of four bytes for 128 elements, one for 32, or one for 16.
+TEST(Precisions, DifferInTypeAndInWhatKernelsMove) {
+  struct Case {
+    const char* products;
+    DataType type;
+    double bytes;
+  };
+  for (const Case& c :
+       {Case{"float8", DataType::Float8, 2 + 2 + 2}, Case{"fp8-delayed", DataType::Float8, 2 + 2},
+        Case{"fp8-block", DataType::Float8Block, 2 + 2 * (1 + 4.0 / 128)},
+        Case{"mxfp8", DataType::MxFloat8, 2 + 2 * (1 + 1.0 / 32)},
+        Case{"nvfp4", DataType::NvFloat4, 3 * 2 + 2 * (0.5 + 1.0 / 16)}}) {
+    SCOPED_TRACE(c.products);
+    const OperatorGraph graph =
+        make_zoo_model(std::string("llama:layers=1,dtype=bfloat16,products=") + c.products);
+    const auto product = std::ranges::find(graph.operators(), "layer1.down", &Operator::name);
+    ASSERT_NE(product, graph.operators().end());
+    ASSERT_TRUE(product->casts);
+    EXPECT_EQ(product->casts->type, c.type);
+    const KernelWork work = shard_kernel(graph, *product, Pass::Forward, whole_ranges(*product)).work;
+    EXPECT_DOUBLE_EQ(work.weight_cast_bytes, c.bytes * 11008 * 4096);
+    EXPECT_EQ(product->uses.front().saved_as, c.type);
+  }
+}
+
+TEST(Precisions, AreOfLayersButTheFirstAndTheLastOnes) {
+  const OperatorGraph all = make_zoo_model("llama:layers=6,products=mxfp8"),
+                      some = make_zoo_model("llama:layers=6,products=mxfp8,own_at_start=1,own_at_end=2");
+  std::map<std::string, int> casts;
+  std::map<std::string, std::size_t> forms;  // operators by the text that says which are repeats
+  for (const Operator& op : some.operators()) {
+    if (op.casts) ++casts[op.name.substr(0, op.name.find('.'))];
+    if (op.repeat.empty()) continue;
+    const auto [first, is_new] = forms.emplace(op.repeat, op.uses.size());
+    EXPECT_EQ(op.casts.has_value() && op.repeat.find(".own.") != std::string::npos, false) << op.name;
+    EXPECT_EQ(first->second, op.uses.size()) << op.name;
+  }
+  EXPECT_THAT(casts, testing::ElementsAre(testing::Pair("layer2", 7), testing::Pair("layer3", 7),
+                                          testing::Pair("layer4", 7)));
+  EXPECT_EQ(std::ranges::count_if(all.operators(), [](const Operator& op) { return op.casts.has_value(); }),
+            42);
+  EXPECT_EQ(make_zoo_model("llama:layers=2,products=fp8-tensor").fingerprint(),
+            make_zoo_model("llama:layers=2,products=float8").fingerprint());
+  EXPECT_EQ(refusal([] { make_zoo_model("llama:layers=2,own_at_end=1"); }),
+            "model \"llama:layers=2,own_at_end=1\": own_at_start and own_at_end need products in another "
+            "type than dtype");
 }
 
 // Products of layers alone: not the head's, not a router's.
@@ -138,7 +225,7 @@ TEST(Float8, IsNeededToKeepInputsUncast) {
   EXPECT_EQ(refusal([&] {
               builder.add("linear", "a", {x}, {{"out", 8}, {"keep_uncast", 1}});
             }),
-            "operator \"a\" (linear): attribute \"keep_uncast\" is 1, allowed with products=float8");
+            "operator \"a\" (linear): attribute \"keep_uncast\" is 1, allowed where products is not own");
 }
 
 TEST(Float8, KeepsFingerprintsOfOtherModels) {

@@ -198,6 +198,61 @@ TEST(OperatorTime, OfFusedAttentionFollowsTheKindsOwnShareOfThePeak) {
   EXPECT_DOUBLE_EQ(seconds(FusedPass::Forward, DataType::BFloat16, 64), at_peak / 0.75);
 }
 
+// Tiles that an edge of the mask cuts cost as much as so many keys: one edge of a causal mask, two of a
+// window.
+TEST(OperatorTime, OfFusedAttentionLosesWhereEdgesCutIt) {
+  DeviceKind kind = plain_kind();
+  kind.peak[DataType::BFloat16] = FlopsPerSecond(800e12);
+  const auto seconds = [&](double keys, std::int32_t edges, std::int64_t rows = 4096) {
+    const MatrixSize scores{.batch = 8,
+                            .rows = rows,
+                            .columns = 4096,
+                            .inner = 128,
+                            .fused = FusedPass::Forward,
+                            .visible_keys = keys,
+                            .cut_edges = edges};
+    return (analytic_time({4e12, 1, scores}, DataType::BFloat16, kind) - kind.launch_overhead).value;
+  };
+  const double at_peak = 4e12 / 800e12;
+  kind.fused_attention = {0.75, 0.5, 400, 0};
+  EXPECT_DOUBLE_EQ(seconds(2048, 1), at_peak / (0.75 * 2048 / 2448));
+  EXPECT_DOUBLE_EQ(seconds(128, 2), at_peak / (0.75 * 128 / 928));
+  kind.fused_attention = {0.75, 0.5, 0, 32768};
+  EXPECT_DOUBLE_EQ(seconds(2048, 1), at_peak / (0.75 * 0.5));
+  EXPECT_DOUBLE_EQ(seconds(2048, 1, 3 * 4096), at_peak / (0.75 * 0.75));
+}
+
+TEST(OperatorTime, KnowsWhatAQuerySees) {
+  const auto scores_of = [](const char* options, Pass pass) {
+    const OperatorGraph graph =
+        make_zoo_model(std::string("decoder:sequence=1024,hidden=512,heads=4,") + options);
+    const auto op = std::ranges::find(graph.operators(), "attention", &Operator::kind);
+    return *shard_kernel(graph, *op, pass, whole_ranges(*op)).work.matrix;
+  };
+  const MatrixSize causal = scores_of("mixers=F,ffns=D", Pass::Forward),
+                   window = scores_of("mixers=W,ffns=D,window=128", Pass::BackwardInput);
+  EXPECT_DOUBLE_EQ(causal.visible_keys, 1025.0 / 2);
+  EXPECT_EQ(causal.cut_edges, 1);
+  // The first 128 queries see fewer.
+  EXPECT_DOUBLE_EQ(window.visible_keys, (128.0 * 129 / 2 + (1024 - 128) * 128.0) / 1024);
+  EXPECT_EQ(window.cut_edges, 2);
+}
+
+// Backward of a norm, where the runtime's kernels are slow there.
+TEST(OperatorTime, OfNormsFollowsTheRuntime) {
+  const Topology topology = make_topology("dgx-h100:gpus=1");
+  const OperatorGraph graph = make_zoo_model("llama:layers=1,dtype=bfloat16");
+  const auto norm = std::ranges::find(graph.operators(), "rms_norm", &Operator::kind);
+  const auto seconds = [&](const char* runtime, Pass pass) {
+    const CostModel costs(topology, nullptr, parse_runtime(runtime));
+    return costs.operator_time(graph, *norm, pass, whole_ranges(*norm), DeviceId(0)).value;
+  };
+  const double begin = topology.kind(DeviceId(0)).launch_overhead.value;
+  EXPECT_EQ(seconds("pipesim", Pass::Forward), seconds("pipesim:norm-backward=0.5", Pass::Forward));
+  EXPECT_NEAR(seconds("pipesim:norm-backward=0.5", Pass::BackwardInput) - begin,
+              2 * (seconds("pipesim", Pass::BackwardInput) - begin), 1e-12);
+}
+
 TEST(IdealTime, NeedsNoLaunch) {
   Fixture f;
   OperatorGraph graph = two_linears();

@@ -38,8 +38,8 @@ const std::set<std::string> deep{
     "layers", "decoder_layers", "tables", "steps", "experts", "top_k", "auxiliary", "objective", "dropout",
     "capacity_factor", "widened", "attention", "token_groups", "batch_norm", "projection", "dense_layers",
     "shared_experts", "zigzag", "document_length", "loss_chunks", "attention_bias", "shared_ffn", "bias",
-    "position", "kept", "swiglu", "swiglu_inputs", "dispatch", "token_nodes", "products", "patch", "blocks",
-    "bag", "expand", "kernel", "anchors", "stitch",
+    "position", "kept", "swiglu", "swiglu_inputs", "dispatch", "token_nodes", "products", "own_at_start",
+    "own_at_end", "patch", "blocks", "bag", "expand", "kernel", "anchors", "stitch",
     // The definition of a decoder, which costs nothing.
     "rotary_base", "rotary_scaling", "rotary_factor", "rotary_original", "rotary_low", "rotary_high",
     "rotary_mscale", "rotary_mscale_all", "norm_epsilon", "init_deviation", "expert_shares", "balance_loss",

@@ -120,6 +120,11 @@ TEST(CompactTopology, ReadsBackToRandomTopologies) {
     if (rng.below(2)) own.fused_attention = {0.5, 0.25};
     if (own.fused_attention && own.overlap) own.flash_attention_2 = {0.4, 0.2};  // not drawn, as seeds are
     if (own.shape_losses && own.overlap) own.products.sustained = 0.875;
+    if (own.flash_attention_2) {
+      own.fused_attention->half_rate_keys = 400, own.flash_attention_2->half_rate_rows = 30000;
+      own.peak[DataType::MxFloat8] = FlopsPerSecond(1e15);
+      own.product_rates[DataType::MxFloat8] = {{{Flops(1e10), 0.25}, {Flops(1e11), 0.5}}, 0.75};
+    }
     if (rng.below(2)) own.products.efficiency = {{Flops(1e6), 0.25}, {Flops(1e9), 0.5}};
     std::vector<std::int32_t> kinds{draft.kind(own), draft.kind(*find_built_in_device_kind("H200"))};
     const auto cable = [&] {

@@ -146,6 +146,10 @@ TEST(Topology, RefusesBadParts) {
             "topology \"three\": device kind \"K80\", memory: found 0 B, allowed 1 MB to 900 TB");
   EXPECT_EQ(refused_change([](TopologyParts& p) { p.kinds[0].products.efficiency.clear(); }),
             "topology \"three\": device kind \"K80\", efficiency: found no points, at least one is needed");
+  EXPECT_EQ(refused_change([](TopologyParts& p) {
+              p.kinds[0].product_rates[DataType::MxFloat8] = {{{Flops(1), 0.5}}, 1};
+            }),
+            "topology \"three\": device kind \"K80\", products in mxfp8 have no peak rate");
   EXPECT_EQ(refused_change([](TopologyParts& p) { p.devices[2].kind = 4; }),
             "topology \"three\": \"gpu2\" is of kind 4, there are 1");
   EXPECT_EQ(refused_change([](TopologyParts& p) { p.devices[2].name = "gpu7"; }),
@@ -178,6 +182,9 @@ TEST(Topology, FingerprintFollowsWhatChangesASimulation) {
   EXPECT_TRUE(changed([](TopologyParts& p) { p.kinds[0].flash_attention_2 = {0.5, 0.25}; }));
   EXPECT_TRUE(changed([](TopologyParts& p) { p.kinds[0].products.sustained = 0.5; }));
   EXPECT_TRUE(changed([](TopologyParts& p) { p.kinds[0].products.efficiency[0].fraction /= 2; }));
+  EXPECT_TRUE(changed([](TopologyParts& p) {
+    p.kinds[0].product_rates[DataType::Float32] = {{{Flops(1), 0.5}}, 1};
+  }));
   EXPECT_TRUE(changed([](TopologyParts& p) { p.devices[2].node = p.vertices[2].node = 0; }));
   EXPECT_TRUE(changed([](TopologyParts& p) { std::swap(p.links[0], p.links[1]); }));
 }

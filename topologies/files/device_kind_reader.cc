@@ -107,9 +107,10 @@ DeviceKind read_device_kind(const std::string& name, const JsonValue& value) {
   const auto attention = [&](std::string_view key) -> std::optional<FusedAttention> {
     const auto fused = value.find(key);
     if (!fused) return std::nullopt;
-    fused->allow_only({"forward", "backward", "half_rate_keys"});
+    fused->allow_only({"forward", "backward", "half_rate_keys", "half_rate_rows"});
     FusedAttention read{fraction(fused->at("forward")), fraction(fused->at("backward"))};
     if (const auto keys = fused->find("half_rate_keys")) read.half_rate_keys = keys->number(0, 1e6);
+    if (const auto rows = fused->find("half_rate_rows")) read.half_rate_rows = rows->number(0, 1e9);
     return read;
   };
   kind.fused_attention = attention("fused_attention");

@@ -52,6 +52,7 @@ nlohmann::ordered_json product_rates_json(const std::map<DataType, ProductRate>&
 nlohmann::ordered_json fused_attention_json(const FusedAttention& fused) {
   Json json{{"forward", fused.forward}, {"backward", fused.backward}};
   if (fused.half_rate_keys != 0) json["half_rate_keys"] = fused.half_rate_keys;
+  if (fused.half_rate_rows != 0) json["half_rate_rows"] = fused.half_rate_rows;
   return json;
 }
 

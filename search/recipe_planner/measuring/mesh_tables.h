@@ -25,7 +25,7 @@ class MeshTables {
         options_(std::move(options)),
         loads_(graph_, options_.imbalance),
         prices_([&costs] { return CommunicationPrices(costs); }),
-        operators_(graph_, layouts_, prices_, loads_),
+        operators_(graph_, layouts_, prices_, loads_, options_.gradient_type),
         plans_(layouts_, prices_),
         backward_(graph_, true),
         bound_(graph_.operators().size(), nullptr) {}

@@ -66,7 +66,8 @@ class BusyDevices : private PartOnMesh {
       return std::ranges::find(e.shards, shard) != e.shards.end();
     };
     const auto exchanges = static_cast<double>(std::ranges::count_if(work.exchanges, takes_part));
-    return least_host_time(host_time(graph_.op(op), pass, times) + times.collective * exchanges);
+    return least_host_time(host_time(graph_.op(op), pass, times, tables_[op].config.degrees) +
+                           times.collective * exchanges);
   }
 };
 

@@ -122,8 +122,9 @@ TEST(Runtime, PaysForModulesAndKernels) {
   b.add("linear", "plain", {y}, {{"out", std::vector<std::int64_t>{8}}, {"bias", 0}});
   const OperatorGraph graph = b.build();
   const HostTimes times = parse_runtime("pipesim:module=100us,backward=10us,kernel=1us").host;
+  const std::vector<std::int32_t> kWhole(graph.operators()[0].factors.size(), 1);
   const auto micros = [&](std::size_t op, Pass pass) {
-    return host_time(graph.operators()[op], pass, times).value * 1e6;
+    return host_time(graph.operators()[op], pass, times, kWhole).value * 1e6;
   };
   EXPECT_DOUBLE_EQ(micros(0, Pass::Forward), 100 + 2);  // the product, the activation
   EXPECT_DOUBLE_EQ(micros(0, Pass::BackwardInput), 10 + 2);
@@ -183,7 +184,11 @@ TEST(Runtime, MayAddToGradientsInProducts) {
   EXPECT_DOUBLE_EQ(apart.gradient_bytes, 2 * elements);
   EXPECT_DOUBLE_EQ(apart.sum_bytes, 8 * elements);
   const KernelWork together = with_sums(apart);
-  EXPECT_DOUBLE_EQ(together.bytes, apart.bytes + 6 * elements);
+  EXPECT_DOUBLE_EQ(together.bytes + together.exposed_bytes, apart.bytes + 6 * elements);
+  EXPECT_DOUBLE_EQ(together.exposed_bytes, 0.75 * 6 * elements);
+  const KernelWork narrow =
+      with_sums(shard_kernel(graph, op, Pass::BackwardWeight, whole, {}, DataType::BFloat16).work);
+  EXPECT_DOUBLE_EQ(narrow.exposed_bytes, 0.75 * 2 * elements);
   EXPECT_EQ(together.gradient_bytes + together.sum_bytes, 0);
   const Topology topology = make_topology("dgx-a100:gpus=1");
   const auto time = [&](std::string_view runtime) {

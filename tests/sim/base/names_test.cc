@@ -66,8 +66,22 @@ TEST(DataType, NamesRoundTrip) {
     EXPECT_EQ(parse_data_type(name_of(type)), type);
   }
   EXPECT_EQ(bytes_per_element(DataType::BFloat16), 2);
-  EXPECT_EQ(parse_rate_type("float8"), DataType::Float8);
+  for (const DataType type :
+       {DataType::Float8, DataType::Float8Block, DataType::MxFloat8, DataType::NvFloat4}) {
+    EXPECT_EQ(parse_rate_type(name_of(type)), type);
+    EXPECT_TRUE(is_narrow(type));
+  }
+  EXPECT_FALSE(is_narrow(DataType::UInt8));
   EXPECT_EQ(parse_rate_type("bfloat16"), DataType::BFloat16);
+}
+
+TEST(DataType, BlocksAreStoredWithTheirScales) {
+  EXPECT_EQ(stored_bytes(DataType::BFloat16, 1000), 2000);
+  EXPECT_EQ(stored_bytes(DataType::Float8, 1000), 1000);
+  EXPECT_EQ(stored_bytes(DataType::Float8Block, 1000), 1000 + 8 * 4);  // 8 blocks of 128, the last one of 104
+  EXPECT_EQ(stored_bytes(DataType::MxFloat8, 1000), 1000 + 32);
+  EXPECT_EQ(stored_bytes(DataType::NvFloat4, 1001), 501 + 63);
+  EXPECT_EQ(stored_bytes(DataType::NvFloat4, 0), 0);
 }
 
 TEST(DataType, UnknownNamesAreRefused) {

@@ -75,7 +75,7 @@ TEST(LiveBuffers, ProductsInFloat8LeaveACopyOfTheGradientForWeights) {
   constexpr std::int64_t kRows = 64, kWidth = 32;
   for (const bool float8 : {false, true}) {
     GraphBuilder builder("products", kRows, DataType::BFloat16);
-    if (float8) builder.multiply_in_float8(false);
+    if (float8) builder.multiply_in("float8", false);
     const TensorId words = builder.data("words", {kRows, kWidth}, DataType::BFloat16);
     builder.begin_repeat("layer", 1);
     const Attributes attributes{{"out", kWidth}, {"bias", std::int64_t{0}}};

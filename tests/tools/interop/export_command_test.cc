@@ -323,7 +323,8 @@ SLOW_TEST(ImportPlan, JudgesARunAgainstTheBestRecipe) {
   EXPECT_EQ(pipesim_run({"import", "plan", script, "--topology", "dgx-h100:1", "--seconds", "0", "-o", plan})
                 .status,
             0);
-  EXPECT_EQ(nlohmann::json::parse(read_file(plan))["runtime"], "megatron:segments=expandable");
+  EXPECT_EQ(nlohmann::json::parse(read_file(plan))["runtime"],
+            "megatron:gradient-sums=in-products,segments=expandable");
   EXPECT_EQ(pipesim_run({"import", "plan"}).err,
             "pipesim: import: a plan is read from a FILE, and there is none\n");
   EXPECT_EQ(pipesim_run({"import", "model", script, "--seconds", "2"}).err,

@@ -147,7 +147,8 @@ TEST(Megatron, SaysWhatItLeavesOutOrCannotRead) {
   const auto refused = [&](const std::string& more, std::int64_t devices = 8) {
     return refusal([&] { run_of_text(usual + more, devices); });
   };
-  EXPECT_EQ(refused("--fp4-format e2m1"), "run.sh:1: --fp4-format: 4-bit types can't be expressed");
+  EXPECT_EQ(refused("--fp4-quantizer-factory a.b"),
+            "run.sh:1: --fp4-quantizer-factory: 4-bit types of one's own code can't be expressed");
   EXPECT_EQ(refused("--tensor-model-parallel-size 3"),
             "run.sh: tp3 x cp1 x pp1 is 3 devices, which do not divide the 8 of the run");
   EXPECT_EQ(refused("--tensor-model-parallel-size $TP"),

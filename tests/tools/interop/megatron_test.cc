@@ -182,6 +182,54 @@ TEST(Megatron, WritesWhatAVersionHas) {
             std::string::npos);
 }
 
+// Recipes of products are written and read back, for versions that have them.
+TEST(Megatron, SaysInWhatProductsMultiply) {
+  const auto precision = [](const std::string& model, std::string_view version = "main") {
+    const std::string text = arguments_text(model, "dp8,mbs1,zero1", version);
+    EXPECT_EQ(decoder_sizes(run_of_text(text, 8).model).products, decoder_sizes(model).products) << text;
+    EXPECT_EQ(decoder_sizes(run_of_text(text, 8).model).own_at_end, decoder_sizes(model).own_at_end) << text;
+    std::string found;
+    for (const MegatronArgument& a : megatron_arguments(
+             with_version(framework_plan(model, parse_recipe("dp8,mbs1,zero1"), make_topology("dgx-h100:1")),
+                          "megatron", version))) {
+      if (a.flag.starts_with("--fp") || a.flag.find("bf16") != std::string::npos)
+        found += fmt::format("{} {};", a.flag, fmt::join(a.values, " "));
+    }
+    return found;
+  };
+  const std::string model = "llama3-8b:dtype=bfloat16,products=";
+  EXPECT_EQ(precision(model + "fp8-delayed"), "--bf16 ;--fp8-format hybrid;");
+  EXPECT_EQ(precision(model + "fp8-tensor", "0.12"), "--bf16 ;--fp8-format hybrid;--fp8-recipe tensorwise;");
+  EXPECT_EQ(precision(model + "fp8-block"), "--bf16 ;--fp8-format hybrid;--fp8-recipe blockwise;");
+  EXPECT_EQ(precision(model + "mxfp8,own_at_end=2"),
+            "--bf16 ;--fp8-format hybrid;--fp8-recipe mxfp8;--first-last-layers-bf16 ;"
+            "--num-layers-at-start-in-bf16 0;--num-layers-at-end-in-bf16 2;");
+  EXPECT_EQ(precision(model + "nvfp4", "0.15"), "--bf16 ;--fp4-format e2m1;");
+  const auto refused = [&](const std::string& products, std::string_view version) {
+    return refusals_text("megatron", model + products, "dp8,mbs1,zero1", version);
+  };
+  EXPECT_EQ(refused("fp8-block", "0.12"), "products=fp8-block: --fp8-recipe blockwise came with core 0.13\n");
+  EXPECT_EQ(refused("nvfp4", "0.14"), "products=nvfp4: --fp4-format came with core 0.15\n");
+  EXPECT_EQ(refused("fp8-delayed,own_at_start=1", "main"),
+            "products=fp8-delayed: --first-last-layers-bf16 needs scales of the same iteration\n");
+}
+
+TEST(Megatron, ReadsInWhatProductsMultiply) {
+  const auto sizes = [](const std::string& arguments) {
+    return decoder_sizes(run_of_text(kUsualArguments + "--bf16 " + arguments, 8).model);
+  };
+  EXPECT_EQ(sizes("").products, "own");
+  EXPECT_EQ(sizes("--fp8-format e4m3").products, "fp8-delayed");
+  const DecoderSizes both = sizes("--fp8-format hybrid --fp8-recipe mxfp8 --first-last-layers-bf16");
+  EXPECT_EQ(std::tuple(both.products, both.own_at_start, both.own_at_end), std::tuple("mxfp8", 1, 1));
+  const DecoderSizes end = sizes(
+      "--fp4-format e2m1 --fp4-recipe nvfp4 --first-last-layers-bf16 --num-layers-at-start-in-bf16 0 "
+      "--num-layers-at-end-in-bf16 3");
+  EXPECT_EQ(std::tuple(end.products, end.own_at_start, end.own_at_end), std::tuple("nvfp4", 0, 3));
+  EXPECT_EQ(refusal([&] { sizes("--fp8-format hybrid --fp8-recipe custom"); }),
+            "run.sh:1: --fp8-recipe: found \"custom\", allowed: delayed, tensorwise, blockwise, mxfp8");
+}
+
 // FSDP refuses what tensor parallelism asks for.
 TEST(Megatron, SetsTheConnectionsOfDevices) {
   const auto launch = [](const std::string& recipe) {

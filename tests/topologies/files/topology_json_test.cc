@@ -195,6 +195,12 @@ TEST(TopologyJson, NamesThePlaceOfABadFigure) {
             "lab.json: /device_kinds/slow/peak/float32: found 1 FLOP/s, allowed 1 MFLOP/s to 900 PFLOP/s");
   EXPECT_EQ(refused_file("\"memory\"", "\"memory_efficiency\": 1.5, \"memory\""),
             "lab.json: /device_kinds/slow/memory_efficiency: found 1.5, allowed above 0 up to 1");
+  EXPECT_EQ(
+      refused_file("\"memory\"", "\"product_rates\": {\"fp6\": {\"efficiency\": [[1, 0.5]]}}, \"memory\""),
+      "lab.json: /device_kinds/slow/product_rates/fp6: unknown data type \"fp6\"; allowed: float32, tf32, "
+      "float16, bfloat16, float64, float8, fp8-block, mxfp8, nvfp4");
+  EXPECT_EQ(refused_file("\"memory\"", "\"product_rates\": {\"mxfp8\": {\"sustained\": 0.5}}, \"memory\""),
+            "lab.json: /device_kinds/slow/product_rates/mxfp8: \"efficiency\" is missing");
   EXPECT_EQ(refused_file("\"memory\"", "\"efficiency\": [[1e9, 0.5], [1e8, 0.6]], \"memory\""),
             "lab.json: /device_kinds/slow/efficiency: found 100000000 operations after 1000000000, allowed "
             "rising numbers "
@@ -255,7 +261,7 @@ TEST(TopologyJson, NamesThePlaceOfABadName) {
   EXPECT_EQ(
       refused_file("\"float32\"", "\"float31\""),
       "lab.json: /device_kinds/slow/peak/float31: unknown data type \"float31\" (did you mean \"float32\"?); "
-      "allowed: float32, tf32, float16, bfloat16, float8, float64");
+      "allowed: float32, tf32, float16, bfloat16, float64, float8, fp8-block, mxfp8, nvfp4");
 }
 
 TEST(TopologyJson, NamesWhatIsMissingOrCutOff) {
@@ -302,7 +308,7 @@ TEST(TopologyJson, FiguresOfDeviceKindsAreTheDatasheets) {
   EXPECT_EQ(figures("MI300X"), std::tuple(1307.4, 2614.9, 192, 5300));
   EXPECT_EQ(figures("MI250X"), std::tuple(191.5, 0, 64, 1638.4));
   EXPECT_EQ(figures("TPU-v5p"), std::tuple(459, 0, 95, 2765));
-  EXPECT_NEAR(find_built_in_device_kind("H100-PCIe")->sustained, 0.8 * 0.794, 1e-3);
+  EXPECT_NEAR(find_built_in_device_kind("H100-PCIe")->products.sustained, 0.8 * 0.794, 1e-3);
   EXPECT_FALSE(find_built_in_device_kind("MI60")->fuses_attention());
   EXPECT_TRUE(find_built_in_device_kind("MI300X")->fuses_attention());
 }

@@ -64,7 +64,8 @@ class UseCounter {
       const DeviceId device = bound.config.devices[k];
       for (std::int64_t block = 0; block < grid.blocks(); ++block) {
         grid.block_ranges(static_cast<std::int64_t>(k), block, ranges);
-        const Estimate e = costs_.operator_estimate(contents_.graph(), *bound.op, pass, ranges, device);
+        const Estimate e = costs_.operator_estimate(contents_.graph(), *bound.op, pass, ranges, device,
+                                                    contents_.options().gradient_type);
         add(operator_key(contents_.graph(), *bound.op, pass, ranges, place(device),
                          costs_.busy_neighbours(device))
                 .str(),

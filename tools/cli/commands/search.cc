@@ -84,10 +84,9 @@ struct SearchFindings {
 
 // Adds what is told of a plan beside its report, as far as there is time: the bound, why it is faster than
 // the best baseline, and what would make it better.
-void explain(const SearchFindings& found, Evaluator& evaluator, const std::optional<CandidateSet>& candidates,
-             SearchAnswer& answer) {
+void explain(const SearchFindings& found, Evaluator& evaluator, const BoundStrategy& strategy,
+             const std::optional<CandidateSet>& candidates, SearchAnswer& answer) {
   const auto& [run, calibration, costs, planned, time] = found;
-  const BoundStrategy strategy = evaluator.contents().bind(planned.plan.strategy);
   const bool in_full = answer.report.in_full && may_report_in_full(evaluator, strategy);
   answer.baselines = planned.baselines;
   answer.lower_bound = planned.lower_bound;
@@ -121,19 +120,19 @@ int report_plan_found(const SearchFindings& found, Streams& streams, std::vector
   const KeepTo no_deadline(static_cast<const Deadline*>(nullptr));
   std::optional<CandidateSet> candidates;  // of a search over splits
   if (run.of_splits) candidates.emplace(graph, run.topology);
-  const Deadline reported = time.report();
-  std::optional<KeepTo> keep(std::in_place, reported);
-  SearchAnswer answer{
-      run, planned, plan_of(run, planned, runtime_of_plan(run, recipe_of_plan(run, planned))), {}};
+  // What the plan is, without which there is nothing to tell, comes first, whatever time is left.
+  const Recipe* const recipe = recipe_of_plan(run, planned);
+  SearchAnswer answer{run, planned, plan_of(run, planned, runtime_of_plan(run, recipe)), {}};
   Plan& made = answer.plan;
   answer.rows = std::move(rows);
   const CostModel costs_of_plan(run.topology, pointer_to(calibration), made.runtime);
   Evaluator evaluator(graph, costs_of_plan, made.options);
   const BoundStrategy strategy = evaluator.contents().bind(made.strategy);
+  const Deadline reported = time.report();
+  std::optional<KeepTo> keep(std::in_place, reported);
   PlanReport& report = answer.report;
   report = report_in_time(evaluator, strategy, planned.scored, flops_counting_of(run.framework));
-  if (const Recipe* recipe = recipe_of_plan(run, planned); report.recipe.empty() && recipe != nullptr)
-    report.recipe = recipe->str();
+  if (report.recipe.empty() && recipe != nullptr) report.recipe = recipe->str();
   made.recipe = report.recipe;
   constexpr std::size_t kStrip = 96, kConfigs = 12;
   if (report.in_full) answer.pipeline = report_pipeline(*report.part, strategy, report.memory, kStrip);
@@ -147,7 +146,7 @@ int report_plan_found(const SearchFindings& found, Streams& streams, std::vector
   answer.reliance =
       reliance_of(graph, run.topology, calibration, made, report.iteration_time, !run.profile_note.empty());
   keep.emplace(reported);
-  explain(found, evaluator, candidates, answer);
+  explain(found, evaluator, strategy, candidates, answer);
   keep.reset();
   if (report.infeasible) answer.hints = hints_to_fit(evaluator, made.strategy, &run.algorithm);
   if (run.json) {

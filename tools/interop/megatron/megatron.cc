@@ -268,7 +268,7 @@ Framework megatron_framework() {
       .settings = megatron_settings,
       .notes = megatron_notes,
       .versions = megatron_versions,
-      .runtime = "megatron",
+      .runtime = "megatron:gradient-sums=in-products",
       .kept = "megatron",
       .usual = {.allows = {},
                 .shardings = RecipeRules::overlapped_shardings(),
