@@ -27,9 +27,8 @@ std::string refusal_of_type(const DeviceKind& kind, DataType type) {
     if (is_narrow(other)) known += fmt::format("{}products={}", known.empty() ? "" : ", ", name_of(other));
   }
   return fmt::format(
-      "device kind \"{}\" has no rate of {}; allowed: {}products=own, which keeps products in the model's "
-      "own "
-      "type",
+      "device kind \"{}\" has no rate of {}; allowed: {}products=own, which keeps products in the "
+      "model's own type",
       kind.name, name_of(type), known.empty() ? "" : known + ", or ");
 }
 

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "topologies/kind_parts.h"
@@ -179,11 +181,11 @@ std::vector<DeviceKind> hopper_cards() {
           with_hopper_collectives(with_frameworks(std::move(h20), 97871))};
 }
 
-// What a run of hours sustains in 16 bits: of the products of a Llama-3 70B's layers that SimuMax launched
-// without a pause on B200, those of at least 1 TFLOP reached 0.49 of the peak where short runs reach 0.69.
+// What a run of hours sustains in 16 bits: of 432 products that SimuMax launched without a pause on B200,
+// those of at least 1 TFLOP reached 0.49 of the peak (median), where short runs reach 0.69.
 constexpr double kSustainedBlackwell = 0.71;
 constexpr const char* kSustainedFrom =
-    "products of 70B's layers on B200 in MooreThreads/SimuMax, configs/system/b200_bf16_ceperm.json";
+    "products on B200 in MooreThreads/SimuMax, configs/system/b200_bf16_ceperm.json";
 
 Peaks blackwell_peaks(double float32, double bfloat16, double float4, double float64) {
   return {{Float32, tera(float32)},       {TensorFloat32, tera(bfloat16 / 2)},
@@ -193,66 +195,101 @@ Peaks blackwell_peaks(double float32, double bfloat16, double float4, double flo
           {Float64, tera(float64)}};
 }
 
-DeviceKind blackwell_kind(DeviceKind made, std::map<DataType, NarrowShares> eight, const NarrowShares& four) {
-  eight[NvFloat4] = four;
+// In what the kinds of one architecture differ.
+struct Blackwell {
+  const char* name;
+  double float32, bfloat16, float4, float64;  // peak rates, TFLOP/s
+  double limit;
+  double gigabytes;
+  const char* sheet;
+  FusedAttention attention;
+  const char* attention_from;
+  NarrowShares tensor, blocks, four;
+  std::int64_t mebibytes;  // that nvidia-smi reports; 0: nobody said
+};
+
+DeviceKind blackwell_kind(const Blackwell& b) {
+  DeviceKind made = kind(
+      b.name, blackwell_peaks(b.float32, b.bfloat16, b.float4, b.float64), b.limit, {b.gigabytes, 8000, 0.8},
+      {b.sheet,
+       fmt::format("{:g} of peak, the median of bfloat16 GEMMs of 0.1 to 1 TFLOP of ai-dynamo/aiconfigurator",
+                   b.limit),
+       std::string("0.8 of memory bandwidth as on H200; ") + kLaunchAsMeasured});
+  if (b.mebibytes > 0) made = with_frameworks(std::move(made), b.mebibytes);
+  std::map<DataType, NarrowShares> narrow = eight_bits(b.tensor, b.blocks);
+  narrow[NvFloat4] = b.four;
   return with_blackwell_collectives(with_narrow_products(
-      with_sustained(std::move(made), kSustainedBlackwell, kSustainedFrom), eight, kSustainedNarrow));
+      with_sustained(with_measured_attention(std::move(made), b.attention, b.attention_from),
+                     kSustainedBlackwell, kSustainedFrom),
+      narrow, kSustainedNarrow));
 }
 
+// Blackwell Ultra (B300, GB300) has more memory and faster products in four bits, and hardly any float64.
+// Where cuDNN was not measured, attention goes with the clock, the third root of power.
 std::vector<DeviceKind> blackwell() {
-  const std::string estimated = std::string("0.8 of memory bandwidth as on H200; ") + kLaunchAsMeasured;
-  DeviceKind b200 = kind("B200", blackwell_peaks(80, 2250, 9000, 37), 0.69, {180, 8000, 0.8},
-                         {"NVIDIA HGX B200 (dense)",
-                          "0.69 of peak, the median of bfloat16 GEMMs of at least 0.1 TFLOP of "
-                          "ai-dynamo/aiconfigurator",
-                          estimated});
-  DeviceKind gb200 =
-      kind("GB200", blackwell_peaks(80, 2500, 10000, 40), 0.69, {186, 8000, 0.8},
-           {"NVIDIA GB200 NVL72 (dense; one GPU of the two of a superchip)",
-            "0.69 of peak, the median of bfloat16 GEMMs of 0.1 to 1 TFLOP of ai-dynamo/aiconfigurator",
-            estimated});
-  b200 = with_measured_attention(std::move(b200), {0.73, 0.575, 400, 35000},
-                                 "GB200's at 1000 W instead of 1200 W, measured");
-  gb200 = with_measured_attention(std::move(gb200), {0.7, 0.55, 400, 35000}, "measured");
-  return {with_frameworks(blackwell_kind(std::move(b200),
-                                         eight_bits({0.24, 0.31, 0.46, 0.5, 0.55, 0.61},
-                                                    {0.24, 0.38, 0.54, 0.61, 0.65, 0.61}),
-                                         {0.16, 0.25, 0.37, 0.44, 0.49, 0.41}),
-                          183359),
-          blackwell_kind(std::move(gb200),
-                         eight_bits({0.21, 0.3, 0.44, 0.5, 0.54, 0.58}, {0.25, 0.36, 0.51, 0.57, 0.62, 0.63}),
-                         {0.16, 0.24, 0.34, 0.4, 0.48, 0.42})};
-}
-
-// Blackwell Ultra: more memory and faster products in four bits, hardly any float64.
-std::vector<DeviceKind> blackwell_ultra() {
-  const std::string estimated = std::string("0.8 of memory bandwidth as on H200; ") + kLaunchAsMeasured;
-  const std::string measured =
-      "0.76 of peak, the median of bfloat16 GEMMs of at least 0.1 TFLOP of ai-dynamo/aiconfigurator";
-  DeviceKind b300 = kind("B300", blackwell_peaks(75, 2250, 15000, 1.2), 0.76, {288, 8000, 0.8},
-                         {"NVIDIA HGX B300 (dense)", measured, estimated});
-  DeviceKind gb300 =
-      kind("GB300", blackwell_peaks(80, 2500, 15000, 1.3), 0.76, {279, 8000, 0.8},
-           {"NVIDIA GB300 NVL72 (dense; one GPU of the two of a superchip)", measured, estimated});
-  b300 = with_measured_attention(std::move(b300), {0.84, 0.615, 400, 35000},
-                                 "GB300's at 1100 W instead of 1400 W, measured");
-  gb300 = with_measured_attention(std::move(gb300), {0.82, 0.6, 400, 35000}, "measured");
-  return {with_frameworks(blackwell_kind(std::move(b300),
-                                         eight_bits({0.17, 0.26, 0.4, 0.53, 0.59, 0.63},
-                                                    {0.26, 0.41, 0.58, 0.63, 0.67, 0.66}),
-                                         {0.1, 0.16, 0.22, 0.27, 0.32, 0.3}),
-                          275040),
-          blackwell_kind(std::move(gb300),
-                         eight_bits({0.23, 0.33, 0.47, 0.54, 0.6, 0.66}, {0.25, 0.38, 0.58, 0.63, 0.7, 0.7}),
-                         {0.11, 0.16, 0.24, 0.3, 0.34, 0.32})};
+  return {blackwell_kind({"B200",
+                          80,
+                          2250,
+                          9000,
+                          37,
+                          0.69,
+                          180,
+                          "NVIDIA HGX B200 (dense)",
+                          {0.73, 0.575, 400, 35000},
+                          "at 1000 W by those at 1200 W on GB200",
+                          {0.24, 0.31, 0.46, 0.5, 0.55, 0.61},
+                          {0.24, 0.38, 0.54, 0.61, 0.65, 0.61},
+                          {0.16, 0.25, 0.37, 0.44, 0.49, 0.41},
+                          183359}),
+          blackwell_kind({"GB200",
+                          80,
+                          2500,
+                          10000,
+                          40,
+                          0.69,
+                          186,
+                          "NVIDIA GB200 NVL72 (dense; one GPU of the two of a superchip)",
+                          {0.7, 0.55, 400, 35000},
+                          "measured",
+                          {0.21, 0.3, 0.44, 0.5, 0.54, 0.58},
+                          {0.25, 0.36, 0.51, 0.57, 0.62, 0.63},
+                          {0.16, 0.24, 0.34, 0.4, 0.48, 0.42},
+                          0}),
+          blackwell_kind({"B300",
+                          75,
+                          2250,
+                          15000,
+                          1.2,
+                          0.76,
+                          288,
+                          "NVIDIA HGX B300 (dense)",
+                          {0.84, 0.615, 400, 35000},
+                          "at 1100 W by those at 1400 W on GB300",
+                          {0.17, 0.26, 0.4, 0.53, 0.59, 0.63},
+                          {0.26, 0.41, 0.58, 0.63, 0.67, 0.66},
+                          {0.1, 0.16, 0.22, 0.27, 0.32, 0.3},
+                          275040}),
+          blackwell_kind({"GB300",
+                          80,
+                          2500,
+                          15000,
+                          1.3,
+                          0.76,
+                          279,
+                          "NVIDIA GB300 NVL72 (dense; one GPU of the two of a superchip)",
+                          {0.82, 0.6, 400, 35000},
+                          "measured",
+                          {0.23, 0.33, 0.47, 0.54, 0.6, 0.66},
+                          {0.25, 0.38, 0.58, 0.63, 0.7, 0.7},
+                          {0.11, 0.16, 0.24, 0.3, 0.34, 0.32},
+                          0})};
 }
 
 }  // namespace
 
 std::vector<DeviceKind> data_center_kinds() {
   std::vector<DeviceKind> kinds{k80()};
-  for (const auto& generation :
-       {pascal(), volta(), ampere(), hopper(), hopper_cards(), blackwell(), blackwell_ultra()})
+  for (const auto& generation : {pascal(), volta(), ampere(), hopper(), hopper_cards(), blackwell()})
     kinds.insert(kinds.end(), generation.begin(), generation.end());
   return kinds;
 }

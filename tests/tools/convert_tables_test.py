@@ -153,20 +153,24 @@ class Runs(Converted):
         rows = self.rows("nemo", table(
             columns, run, {**run, "System": "DGX-B200", "Precision": "FP8-CS (FP8-MX)", "FSDP": 0,
                            "Tokens / sec / GPU": "30624 (29521)"}, large, {**run, "System": "DGX-GB300"},
-            {**run, "Precision": "NVFP4"}, {**run, "Precision": ""}, {**run, "model": "GPT OSS 120B"},
-            {**run, "task": "LoRA Performance"}, {**run, "System": ""}, {**run, "System": "DGX-GB200", "#-GPUs": 100}))
+            {**run, "Precision": "FP6"}, {**run, "Precision": ""}, {**run, "model": "GPT OSS 120B"},
+            {**run, "task": "LoRA Performance"}, {**run, "System": ""}, {**run, "System": "DGX-GB200", "#-GPUs": 100},
+            {**run, "System": "DGX-B200", "Precision": "NVFP4"}))
         self.assertEqual([row["devices"] for row in rows[:4]], ["dgx-h100:1", "dgx-b200:1", "dgx-b200:1",
                                                                 "gb200-nvl72:4,gpus=64"])
         self.assertEqual((rows[0]["recipe"], rows[3]["recipe"]),
                          ("dp8,mbs1,zero3", "tp1,pp4,cp1,dp64,mbs1,zero1,ep64,etp1,vpp4,overlap=gather,reduce=overlapped"))
-        self.assertEqual(rows[0]["model"], "llama3-8b:dtype=bfloat16,sequence=8192,products=float8")
+        self.assertEqual([rows[number]["model"] for number in (0, 2, 11)],
+                         [f"llama3-8b:dtype=bfloat16,sequence=8192,products={word}" for word in ("float8", "mxfp8", "nvfp4")])
+        self.assertEqual(rows[0]["runtime"], "megatron:overlap=always,gradient-sums=in-products,tensor-overlap=always")
         self.assertEqual([row["group"].split(";")[3:] for row in rows[:4]],
                          [["float8", "H100"], ["float8", "B200"], ["mxfp8", "B200"], ["mxfp8", "GB200"]])
         self.assertAlmostEqual(self.time(rows[1]) * 30624, self.time(rows[2]) * 29521, places=6)
         self.assertEqual([row["reason"] for row in rows[4:]],
-                         ["a system that pipesim does not know: GB300", "a precision that pipesim does not know: NVFP4",
+                         ["a system that pipesim does not know: GB300", "a precision that pipesim does not know: FP6",
                           "a precision that is not told", "a model that pipesim does not know: GPT OSS 120B",
-                          "finetuning, some of it of adapters only", "a system that is not told", "nodes that are not whole"])
+                          "finetuning, some of it of adapters only", "a system that is not told", "nodes that are not whole",
+                          ""])
 
     # mlcommons/training_results (Apache-2.0).
     def test_mlperf(self):

@@ -36,7 +36,7 @@ def run_of(row):
     run.time = seconds(d.batch * row.count("seq") / row.number("throughput_reported"))
     run.group = [row.text("round"), PRESETS[gpu][0]]
     run.traits = {c: row.count(c) for c in ("n_gpus", "grad_acc", "pp")}
-    run.model = model_text("GPT3-175B", row.count("seq"), True)
+    run.model = model_text("GPT3-175B", row.count("seq"), "fp8-delayed")
     run.recipe, run.gradient_type = d.recipe(), "bfloat16"
     run.runtime = runtime_of("TP_COMM_OVERLAP=True" in row.text("other_flags"))
     return run

@@ -15,8 +15,9 @@ RATE = "Tokens / sec / GPU"
 BOTH = ("#-GPUs", "GBS", "MBS", "Sequence Length", "TP", "PP", "CP", "VP", RATE)
 NEMO = BOTH + ("section", "Model")
 BRIDGE = BOTH + ("task", "model", "System", "Precision", "EP", "FSDP")
-# Blocks of 32 values with a scale each (MX) are multiplied at the rate of float8, too.
-PRECISIONS = {"BF16": "bfloat16", "FP8": "float8", "FP8-CS": "float8", "FP8-MX": "mxfp8", "MXFP8": "mxfp8"}
+# What products=... says. Megatron-Bridge's FP8 has current scales (perf_recipes/_common.py), NeMo's has those of earlier
+# iterations.
+PRECISIONS = {"BF16": "own", "FP8": "float8", "FP8-CS": "float8", "FP8-MX": "mxfp8", "MXFP8": "mxfp8", "NVFP4": "nvfp4"}
 TWO = re.compile(r"\s*(\S+)\s*\((\S+)\)\s*")
 
 
@@ -39,7 +40,7 @@ class Published:
         self.task = row.text("task" if self.bridge else "section")
 
     def precision(self):
-        return PRECISIONS.get(self.row.text("Precision"), "") if self.bridge else "float8"
+        return PRECISIONS.get(self.row.text("Precision"), "") if self.bridge else "fp8-delayed"
 
     def degree(self, column):
         return 1 if self.row.text(column) in ("", "n/a") else self.row.count(column)
@@ -85,10 +86,10 @@ class Published:
         d, sequence = self.degrees(), row.count("Sequence Length")
         run.status, run.batch, run.devices = "ok", d.batch, devices_of(self.gpu, d.gpus)
         run.time = seconds(d.batch * sequence / (row.number(RATE) * d.gpus))
-        run.group = [self.model, f"tp {d.tp}", f"pp {d.pp}", self.precision()] + ([self.gpu] if self.several else [])
+        run.group = [self.model, f"tp {d.tp}", f"pp {d.pp}", "bfloat16" if self.precision() == "own" else self.precision()] + ([self.gpu] if self.several else [])
         run.workload = f"{self.model} on {d.gpus}{system} GPUs, batch {d.batch}"
         run.traits = {c: row.count(c) for c in ("#-GPUs", "GBS", "MBS", "TP", "PP")}
-        run.model = model_text(self.model, sequence, self.precision() != "bfloat16")
+        run.model = model_text(self.model, sequence, self.precision())
         run.recipe, run.gradient_type, run.runtime = self.recipe(d), "bfloat16", runtime_of(True)
         return run
 

@@ -51,12 +51,12 @@ def refusal_of_system(gpu, gpus):
     return "" if devices_of(gpu, gpus) else "nodes that are not whole"
 
 
-def model_text(name, sequence, float8):
+def model_text(name, sequence, products):
     text = MODELS[name] if MODELS[name].endswith(":") else MODELS[name] + ","
     text += f"dtype=bfloat16,sequence={sequence}"
     if text.startswith("gpt:"):
         text += f",positions={sequence}"
-    return text + (",products=float8" if float8 else "")
+    return text + (f",products={products}" if products != "own" else "")
 
 
 @dataclasses.dataclass
@@ -91,5 +91,5 @@ class Degrees:
 
 def runtime_of(tensor_overlap):
     """Communication of tensor parallelism, too, runs beside compute with NeMo and Megatron-Bridge (tp_comm_overlap), and
-    where MLPerf's configurations say so."""
-    return "megatron:overlap=always,tensor-overlap=" + ("always" if tensor_overlap else "never")
+    where MLPerf's configurations say so. Products add to gradients' sums, Megatron-LM's default."""
+    return "megatron:overlap=always,gradient-sums=in-products,tensor-overlap=" + ("always" if tensor_overlap else "never")

@@ -35,6 +35,7 @@ def run_of(row):
     run.status, run.batch, run.devices = "ok", copies * microbatches, "dgx-b200"
     run.model = f"{model}:dtype=bfloat16,sequence={SEQUENCE},layers={row.count('layer_num')},kept=megatron"
     run.recipe = (f"tp{tp},pp{pp},cp{cp},dp{copies},mbs1,zero1" + (",sp" if tp > 1 else "") + (f",vpp{vpp}" if vpp > 1 else ""))
+    run.runtime = "megatron:gradient-sums=in-products"
     run.group = [f"tp {tp}", f"pp {pp}", f"{microbatches} microbatches"]
     run.workload = f"{model} of {row.count('layer_num')} layers, batch {run.batch}"
     run.traits = {"tp": tp, "pp": pp, "microbatches": microbatches}

@@ -62,7 +62,8 @@ class PredictedWork {
     const auto ranges = ranges_of(label);
     if (!ranges || op.measured) return count(kind, time);
     const Pass pass = pass_of(label.kind);
-    const KernelWork kernel = shard_kernel(part_.graph(), op, pass, *ranges).work;
+    const KernelWork kernel =
+        shard_kernel(part_.graph(), op, pass, *ranges, {}, part_.contents().options().gradient_type).work;
     const bool alone = kind == WorkClass::Products || kind == WorkClass::Attention;
     if (part_.costs().runtime().separate_kernels) {
       if (!kernel.matrix || !part_.costs().runtime().products_sum_gradients)
