@@ -38,8 +38,8 @@ struct KernelWork {
 
 /// The work of a product that adds to the sums itself, and writes no gradient of its own. It reads and writes
 /// them at the end of its tiles, when there is nothing left to compute for most of the device. On B200, 73
-/// products of at least 1 TFLOP that do took longer than the other two of the same sizes by 0.74 of what these
-/// bytes take, all together, by 0.45 in the median; all 144 by 0.66 (MooreThreads/SimuMax,
+/// products of at least 1 TFLOP that do took longer than the other two of the same sizes by 0.74 of what
+/// these bytes take, all together, by 0.45 in the median; all 144 by 0.66 (MooreThreads/SimuMax,
 /// configs/system/b200_bf16_ceperm.json).
 KernelWork with_sums(KernelWork work);
 

@@ -258,7 +258,7 @@ class CuttingFinder {
       std::vector<Range> found;
       for (const std::size_t i : partners_) found.push_back((now_.all[i].*box)[dim]);
       std::ranges::sort(found);
-      found.erase(std::ranges::unique(found).begin(), found.end());
+      found.erase(std::unique(found.begin(), found.end()), found.end());
       return found;
     };
     for (std::size_t dim = 0; dim < now_.all.front().piece.dims(); ++dim) {
