@@ -46,14 +46,15 @@ constexpr Cable kNvswitchH800 = cable(164.8, 0.375);
 // 18 × 50 GB/s; 18 × 40.1 (NCCL SM100_NVLINK_BW).
 constexpr Cable kNvswitchB200 = cable(721.8, 0.6);
 
-// PCIe x16: 15.75 GB/s (3.0), 31.5 (4.0), 63 (5.0); NCCL PCI_BW and its multiples.
-constexpr Cable kPcie3 = cable(12, 0.5), kPcie4 = cable(24, 0.5), kPcie5 = cable(48, 0.5);
+// PCIe x16: 15.75 GB/s (3.0), 31.5 (4.0), 63 (5.0), 126 (6.0); NCCL PCI_BW and its multiples.
+constexpr Cable kPcie3 = cable(12, 0.5), kPcie4 = cable(24, 0.5), kPcie5 = cable(48, 0.5),
+                kPcie6 = cable(96, 0.5);
 // Between the sockets of Broadwell Xeons; NCCL BDW_QPI_BW.
 constexpr Cable kQpi = cable(6, 0.5);
 
 // 12.5 GB/s per 100 Gb/s, of which NCCL counts 12 (NET_BW).
 constexpr Cable kInfiniband100 = cable(12, 1.35), kInfiniband200 = cable(24, 1.35),
-                kInfiniband400 = cable(48, 1.35);
+                kInfiniband400 = cable(48, 1.35), kInfiniband800 = cable(96, 1.35);
 // FDR: 56 Gb/s less 64b/66b coding is 6.79 GB/s, times the same 12 / 12.5.
 constexpr Cable kInfiniband56 = cable(6.5, 1.35);
 // 3.125 GB/s, of which TCP reaches 0.75 to 0.92; the middle is taken.
@@ -235,6 +236,16 @@ void add_dgx_b200_box(TopologyDraft& draft, const BoxPlace& place) {
 // NICs are on the CPUs' PCIe; the way from a GPU to its CPU, 450 GB/s, is left out.
 void add_nvl72_box(TopologyDraft& draft, const BoxPlace& place) {
   add_railed_box(draft, place, "GB200", kNvswitchB200, kPcie5, kInfiniband400, 72);
+}
+
+// Blackwell Ultra has the NVLinks of Blackwell, and a ConnectX-8 with a PCIe switch of its own beside each
+// GPU.
+void add_dgx_b300_box(TopologyDraft& draft, const BoxPlace& place) {
+  add_railed_box(draft, place, "B300", kNvswitchB200, kPcie6, kInfiniband800);
+}
+
+void add_nvl72_ultra_box(TopologyDraft& draft, const BoxPlace& place) {
+  add_railed_box(draft, place, "GB300", kNvswitchB200, kPcie6, kInfiniband800, 72);
 }
 
 void add_hgx_h200_box(TopologyDraft& draft, const BoxPlace& place) {

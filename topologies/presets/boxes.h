@@ -32,10 +32,12 @@ void add_roce_a100_box(TopologyDraft& draft, const BoxPlace& place);
 void add_dgx_h100_box(TopologyDraft& draft, const BoxPlace& place);  ///< 8 H100, NVSwitch, 8 × 400 Gb/s
 /// 8 H100 with 96 GB and 500 W, NVSwitch, 8 × 400 Gb/s
 void add_grand_teton_box(TopologyDraft& draft, const BoxPlace& place);
-void add_hgx_h800_box(TopologyDraft& draft, const BoxPlace& place);   ///< 8 H800, NVSwitch, 8 × 400 Gb/s
-void add_hgx_h200_box(TopologyDraft& draft, const BoxPlace& place);   ///< 8 H200, NVSwitch, 8 × 400 Gb/s
-void add_dgx_b200_box(TopologyDraft& draft, const BoxPlace& place);   ///< 8 B200, NVSwitch, 8 × 400 Gb/s
-void add_nvl72_box(TopologyDraft& draft, const BoxPlace& place);      ///< 72 GB200, NVSwitch, 72 × 400 Gb/s
-void add_pcie_v100_box(TopologyDraft& draft, const BoxPlace& place);  ///< 4 V100-PCIe, 1 × 10 GbE
+void add_hgx_h800_box(TopologyDraft& draft, const BoxPlace& place);  ///< 8 H800, NVSwitch, 8 × 400 Gb/s
+void add_hgx_h200_box(TopologyDraft& draft, const BoxPlace& place);  ///< 8 H200, NVSwitch, 8 × 400 Gb/s
+void add_dgx_b200_box(TopologyDraft& draft, const BoxPlace& place);  ///< 8 B200, NVSwitch, 8 × 400 Gb/s
+void add_nvl72_box(TopologyDraft& draft, const BoxPlace& place);     ///< 72 GB200, NVSwitch, 72 × 400 Gb/s
+void add_dgx_b300_box(TopologyDraft& draft, const BoxPlace& place);  ///< 8 B300, NVSwitch, 8 × 800 Gb/s
+void add_nvl72_ultra_box(TopologyDraft& draft, const BoxPlace& place);  ///< 72 GB300, NVSwitch, 72 × 800 Gb/s
+void add_pcie_v100_box(TopologyDraft& draft, const BoxPlace& place);    ///< 4 V100-PCIe, 1 × 10 GbE
 
 }  // namespace pipesim

@@ -107,7 +107,8 @@ TEST(Protocols, HoldForGroupsInsideANodeOnly) {
 
 // Where NCCL leaves a protocol late, more bytes would take less time than fewer.
 TEST(Protocols, NeverLetTimesFall) {
-  for (const char* name : {"dgx1-v100", "dgx-a100", "dgx-h100", "hgx-h800", "dgx-b200", "gb200-nvl72"}) {
+  for (const char* name : {"dgx1-v100", "dgx-a100", "dgx-h100", "hgx-h800", "dgx-b200", "gb200-nvl72",
+                           "dgx-b300", "gb300-nvl72"}) {
     const Topology topology = make_topology(name);
     const CostModel costs(topology);
     for (std::size_t n = 2; n <= std::min<std::size_t>(topology.num_devices(), 9); ++n) {

@@ -163,7 +163,7 @@ TEST(Preset, HasFewerGpusWhereTheyAreAlike) {
             "topology \"dgx-a100:gpus=0\": gpus must be a number of GPUs of a node from 1 on, got \"0\"");
   EXPECT_EQ(refused_network("p100-4x4:gpus=2"),
             "topology \"p100-4x4:gpus=2\": its nodes have all their GPUs; gpus suits dgx-a100, dgx-h100, "
-            "grand-teton, hgx-h800, hgx-h200, dgx-b200, gb200-nvl72");
+            "grand-teton, hgx-h800, hgx-h200, dgx-b200, gb200-nvl72, dgx-b300, gb300-nvl72");
 }
 
 TEST(Network, NamesBuildTheSameAgain) {

@@ -24,11 +24,11 @@ std::string first_lane(const Topology& t, std::string_view from, std::string_vie
 
 TEST(Presets, HaveTheirCounts) {
   const std::map<std::string, std::pair<std::size_t, std::size_t>> devices_and_nodes{
-      {"p100-4x4", {16, 4}},   {"k80-16x4", {64, 16}},  {"dapple-a", {16, 2}},    {"dapple-b", {16, 16}},
-      {"dapple-c", {16, 16}},  {"dgx1-v100", {8, 1}},   {"dgx2", {16, 1}},        {"dgx-a100", {8, 1}},
-      {"roce-a100", {8, 1}},   {"grand-teton", {8, 1}}, {"dgx-h100", {8, 1}},     {"hgx-h800", {8, 1}},
-      {"hgx-h200", {8, 1}},    {"dgx-b200", {8, 1}},    {"gb200-nvl72", {72, 1}}, {"pcie-v100-4", {4, 1}},
-      {"flexflow-sim", {8, 2}}};
+      {"p100-4x4", {16, 4}},    {"k80-16x4", {64, 16}},  {"dapple-a", {16, 2}},    {"dapple-b", {16, 16}},
+      {"dapple-c", {16, 16}},   {"dgx1-v100", {8, 1}},   {"dgx2", {16, 1}},        {"dgx-a100", {8, 1}},
+      {"roce-a100", {8, 1}},    {"grand-teton", {8, 1}}, {"dgx-h100", {8, 1}},     {"hgx-h800", {8, 1}},
+      {"hgx-h200", {8, 1}},     {"dgx-b200", {8, 1}},    {"gb200-nvl72", {72, 1}}, {"dgx-b300", {8, 1}},
+      {"gb300-nvl72", {72, 1}}, {"pcie-v100-4", {4, 1}}, {"flexflow-sim", {8, 2}}};
   EXPECT_EQ(topology_presets().size(), devices_and_nodes.size());
   for (const TopologyPreset& preset : topology_presets()) {
     const Topology t = make_topology(preset.name);
@@ -112,6 +112,10 @@ TEST(Presets, RatesBetweenPairs) {
   EXPECT_DOUBLE_EQ(gigabytes_per_second(make_topology("dgx-b200"), "gpu0", "gpu7"), 721.8);
   EXPECT_DOUBLE_EQ(gigabytes_per_second(make_topology("gb200-nvl72:2"), "node0.gpu0", "node0.gpu71"), 721.8);
   EXPECT_DOUBLE_EQ(gigabytes_per_second(make_topology("gb200-nvl72:2"), "node0.gpu0", "node1.gpu71"), 48);
+  EXPECT_DOUBLE_EQ(gigabytes_per_second(make_topology("dgx-b300:2"), "node0.gpu0", "node0.gpu7"), 721.8);
+  EXPECT_DOUBLE_EQ(gigabytes_per_second(make_topology("dgx-b300:2"), "node0.gpu0", "node1.gpu7"), 96);
+  EXPECT_DOUBLE_EQ(gigabytes_per_second(make_topology("gb300-nvl72:2"), "node0.gpu0", "node0.gpu71"), 721.8);
+  EXPECT_DOUBLE_EQ(gigabytes_per_second(make_topology("gb300-nvl72:2"), "node0.gpu0", "node1.gpu71"), 96);
   EXPECT_DOUBLE_EQ(gigabytes_per_second(make_topology("pcie-v100-4:2"), "node0.gpu0", "node0.gpu3"), 12);
   EXPECT_DOUBLE_EQ(gigabytes_per_second(make_topology("pcie-v100-4:2"), "node0.gpu0", "node1.gpu3"), 1.15);
 }
@@ -152,7 +156,8 @@ TEST(Presets, NicsAreSharedAsInTheBox) {
 TEST(Presets, RefuseWhatIsNone) {
   const std::string all =
       "; allowed: p100-4x4, k80-16x4, dapple-a, dapple-b, dapple-c, dgx1-v100, dgx2, dgx-a100, roce-a100, "
-      "dgx-h100, grand-teton, hgx-h800, hgx-h200, dgx-b200, gb200-nvl72, pcie-v100-4, flexflow-sim, cpu, "
+      "dgx-h100, grand-teton, hgx-h800, hgx-h200, dgx-b200, gb200-nvl72, dgx-b300, gb300-nvl72, pcie-v100-4, "
+      "flexflow-sim, cpu, "
       "each also as NAME:N for N "
       "nodes (cpu:N for N threads of a host), presets also as NAME:N,gpus=4,network=rail, "
       "levels:4@10GB/s,2@1.25GB/s, or a .json file";
