@@ -212,7 +212,9 @@ const std::vector<PartKind>& part_kinds() {
        {"last=7", "the same of the last group"},
        [](const WrittenPart& p, Recipe& r) { r.last = number_of(p, 0); }},
       {"layers",
-       {"layers=3-4-4-3", "layers on each of the pp groups, where neither first nor last says enough"},
+       {"layers=3-4-4-3",
+        "layers on each of the pp groups, or on each of all stages, where neither first nor "
+        "last says enough"},
        [](const WrittenPart& p, Recipe& r) { r.layers = layers_of_groups(p); }}};
   return kinds;
 }

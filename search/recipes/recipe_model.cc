@@ -40,8 +40,9 @@ void divide_group(std::int64_t layers, std::int64_t group, const Recipe& recipe,
 std::optional<std::string> why_not_listed(const Recipe& recipe, std::int64_t layers) {
   if (recipe.first || recipe.last) return "layers, and first or last, exclude each other";
   const auto listed = static_cast<std::int64_t>(recipe.layers.size());
-  if (listed != recipe.pipeline)
-    return fmt::format("layers lists {} groups, and there are pp{}", listed, recipe.pipeline);
+  if (listed != recipe.pipeline && listed != recipe.pipeline * recipe.chunks)
+    return fmt::format("layers lists {} groups, and there are pp{}{}", listed, recipe.pipeline,
+                       recipe.chunks > 1 ? fmt::format(" of {} stages", recipe.chunks) : "");
   const std::int64_t sum = std::accumulate(recipe.layers.begin(), recipe.layers.end(), std::int64_t{0});
   if (sum != layers) return fmt::format("layers lists {} layers of {}", sum, layers);
   return std::nullopt;
@@ -77,8 +78,12 @@ LayerDivision divide_layers(const Recipe& recipe, std::int64_t layers) {
     return fail(fmt::format("pp{} divides layers, and the model has none that it repeats", groups));
   if (!recipe.layers.empty()) {
     if (const auto why = why_not_listed(recipe, layers)) return fail(*why);
-    for (std::int64_t group = 0; group < groups; ++group)
-      divide_group(recipe.layers[static_cast<std::size_t>(group)], group, recipe, false, division.layers);
+    if (recipe.layers.size() == division.layers.size()) {
+      division.layers = recipe.layers;
+    } else {
+      for (std::int64_t group = 0; group < groups; ++group)
+        divide_group(recipe.layers[static_cast<std::size_t>(group)], group, recipe, false, division.layers);
+    }
     if (const auto stage = empty_stage(division.layers))
       return fail(fmt::format("stage {} gets no layer", *stage));
     return division;

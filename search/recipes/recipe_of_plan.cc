@@ -121,6 +121,8 @@ class RecipeReader {
       recipe.layers.push_back(here);
     }
     if (divide_layers(recipe, model_.num_layers()).layers == layers) return;
+    recipe.layers = layers;
+    if (divide_layers(recipe, model_.num_layers()).layers == layers) return;
     recipe.layers.clear();
     found.differences.emplace_back("stages of other layers");
   }

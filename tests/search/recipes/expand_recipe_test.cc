@@ -187,6 +187,8 @@ TEST(DivideLayers, EvenlyOrWithShortEnds) {
   EXPECT_THAT(layers("pp2,vpp2,first=3,last=5", 8), ElementsAre(1, 3, 2, 2));
   EXPECT_THAT(layers("pp4,layers=2-4-3-0", 9), ElementsAre(2, 4, 3, 0));
   EXPECT_THAT(layers("pp2,vpp2,layers=3-4", 7), ElementsAre(2, 2, 1, 2));
+  // DeepSeek-V3's last stage has one layer, and what follows; a list of all stages is by their order.
+  EXPECT_THAT(layers("pp2,vpp2,layers=4-4-4-1", 13), ElementsAre(4, 4, 4, 1));
   // In a V the first group has the first stage and the last.
   EXPECT_THAT(layers("pp2,schedule=zb-v", 8), ElementsAre(2, 2, 2, 2));
   EXPECT_THAT(layers("pp2,schedule=zb-v", 7), ElementsAre(2, 2, 2, 1));
@@ -206,6 +208,7 @@ TEST(DivideLayers, SaysWhyNot) {
   EXPECT_EQ(refused("layers=8", 8), "layers needs pp2 or more");
   EXPECT_EQ(refused("pp2,layers=1-2-3", 6), "layers lists 3 groups, and there are pp2");
   EXPECT_EQ(refused("pp2,layers=1-2", 4), "layers lists 3 layers of 4");
+  EXPECT_EQ(refused("pp2,vpp2,layers=1-2-3", 6), "layers lists 3 groups, and there are pp2 of 2 stages");
   EXPECT_EQ(refused("pp3,layers=2-0-2", 4), "stage 1 gets no layer");
   EXPECT_EQ(refused("pp2,layers=2-2,last=2", 4), "layers, and first or last, exclude each other");
   EXPECT_EQ(refused("pp2", 0), "pp2 divides layers, and the model has none that it repeats");
