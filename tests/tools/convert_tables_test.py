@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import pathlib
 import subprocess
 import sys
@@ -34,6 +35,18 @@ class Converted(unittest.TestCase):
         status, out, err = convert(script, text)
         self.assertEqual((status, err), (0, ""))
         return list(csv.DictReader(io.StringIO(out)))
+
+    def recipes(self, files):
+        """The rows of bridge_recipes.py of a release that has these files."""
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text in files.items():
+                file = pathlib.Path(folder) / name
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(text)
+            done = subprocess.run([sys.executable, "-B", str(SCRIPTS / "bridge_recipes.py"), "--tree", folder],
+                                  capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return json.loads(done.stdout)
 
     def time(self, row):
         value, unit = row["time"].split()
@@ -140,7 +153,9 @@ class Runs(Converted):
         self.assertEqual(rows[0]["recipe"], "tp1,pp1,cp1,dp8,mbs1,zero1,overlap=gather")
         self.assertEqual([row["reason"] for row in rows],
                          ["", "finetuning, some of it of adapters only", "a number of stages that is not told",
-                          "no rate measured", "a system that pipesim does not know: GB300"])
+                          "no rate measured", ""])
+        self.assertEqual(rows[4]["devices"], "gb300-nvl72:gpus=8")
+        self.assertTrue(rows[0]["model"].endswith(",kept=megatron,products=fp8-delayed"))
 
     # NVIDIA-NeMo/Megatron-Bridge, docs/performance-summary*.md (Apache-2.0).
     def test_megatron_bridge_honours_systems_and_precisions(self):
@@ -153,24 +168,90 @@ class Runs(Converted):
         rows = self.rows("nemo", table(
             columns, run, {**run, "System": "DGX-B200", "Precision": "FP8-CS (FP8-MX)", "FSDP": 0,
                            "Tokens / sec / GPU": "30624 (29521)"}, large, {**run, "System": "DGX-GB300"},
-            {**run, "Precision": "FP6"}, {**run, "Precision": ""}, {**run, "model": "GPT OSS 120B"},
+            {**run, "System": "DGX-GB200", "Precision": "NVFP4"}, {**run, "model": "GPT OSS 120B", "Precision": "BF16"},
+            {**run, "Precision": ""}, {**run, "Precision": "FP6"}, {**run, "model": "DeepSeekV4 Flash"},
             {**run, "task": "LoRA Performance"}, {**run, "System": ""}, {**run, "System": "DGX-GB200", "#-GPUs": 100},
-            {**run, "System": "DGX-B200", "Precision": "NVFP4"}))
+            {**run, "System": "GH200"}, {**run, "System": "DGX-VR200"}))
         self.assertEqual([row["devices"] for row in rows[:4]], ["dgx-h100:1", "dgx-b200:1", "dgx-b200:1",
                                                                 "gb200-nvl72:4,gpus=64"])
         self.assertEqual((rows[0]["recipe"], rows[3]["recipe"]),
-                         ("dp8,mbs1,zero3", "tp1,pp4,cp1,dp64,mbs1,zero1,ep64,etp1,vpp4,overlap=gather,reduce=overlapped"))
-        self.assertEqual([rows[number]["model"] for number in (0, 2, 11)],
-                         [f"llama3-8b:dtype=bfloat16,sequence=8192,products={word}" for word in ("float8", "mxfp8", "nvfp4")])
+                         ("tp1,pp1,cp1,dp8,mbs1,zero3", "tp1,pp4,cp1,dp64,mbs1,zero1,ep64,etp1,vpp4,overlap=gather,"
+                          "reduce=overlapped,layers=4-4-4-4-4-4-4-4-4-4-4-4-4-4-4-1"))
+        self.assertEqual(rows[0]["model"], "llama3-8b:dtype=bfloat16,sequence=8192,kept=megatron,products=float8")
         self.assertEqual(rows[0]["runtime"], "megatron:overlap=always,gradient-sums=in-products,tensor-overlap=always")
+        self.assertEqual([row["devices"] for row in rows[4:6]], ["gb300-nvl72:gpus=8", "gb200-nvl72:gpus=8"])
+        self.assertTrue(rows[5]["model"].endswith("products=nvfp4"))
+        self.assertTrue(rows[6]["model"].startswith("decoder:layers=36,") and "products" not in rows[6]["model"])
         self.assertEqual([row["group"].split(";")[3:] for row in rows[:4]],
-                         [["float8", "H100"], ["float8", "B200"], ["mxfp8", "B200"], ["mxfp8", "GB200"]])
+                         [[precision, gpu, "settings by columns alone"] for precision, gpu in
+                          (("float8", "H100"), ("float8", "B200"), ("mxfp8", "B200"), ("mxfp8", "GB200"))])
         self.assertAlmostEqual(self.time(rows[1]) * 30624, self.time(rows[2]) * 29521, places=6)
         self.assertEqual([row["reason"] for row in rows[4:]],
-                         ["a system that pipesim does not know: GB300", "a precision that pipesim does not know: FP6",
-                          "a precision that is not told", "a model that pipesim does not know: GPT OSS 120B",
-                          "finetuning, some of it of adapters only", "a system that is not told", "nodes that are not whole",
-                          ""])
+                         ["", "", "", "a precision that is not told", "a precision that pipesim does not know: FP6",
+                          "a model that pipesim does not know: DeepSeekV4 Flash", "finetuning, some of it of adapters only",
+                          "a system that is not told", "nodes that are not whole", "a system that pipesim does not know: GH200",
+                          "a system that pipesim does not know: VR200"])
+
+    # What columns leave open is what the release's own recipe sets (bridge_recipes.csv).
+    def test_megatron_bridge_takes_settings_of_the_release(self):
+        columns = ("container|task|model|System|#-GPUs|Precision|GBS|MBS|Sequence Length|TP|PP|CP|VP|EP|Tokens / sec / GPU|"
+                   "FSDP")
+        run = {"container": "26.08 NeMo Container", "task": "Pre-Training Performance", "model": "DeepSeekV3",
+               "System": "DGX-GB200", "#-GPUs": 256, "Precision": "MXFP8", "GBS": 4096, "MBS": 1, "Sequence Length": 4096,
+               "TP": 1, "PP": 4, "CP": 1, "VP": 4, "EP": 64, "Tokens / sec / GPU": 4912}
+        rows = self.rows("nemo", table(
+            columns, run, {**run, "container": "26.02 NeMo Container"},
+            {**run, "container": "25.11 NeMo Container", "model": "DeepSeekV3 (w/o MTP)"}, {**run, "MBS": 8},
+            {**run, "model": "Kimi_K2", "GBS": 2048}, {**run, "System": "DGX-GB300", "model": "LLAMA3_70B", "#-GPUs": 64,
+                                                     "GBS": 256, "MBS": 2, "PP": 1, "VP": "n/a", "EP": "n/a",
+                                                     "Precision": "FP8"}))
+        self.assertEqual([row["runtime"].split(":")[0] for row in rows[:4]], ["cuda-graph", "megatron", "megatron", "megatron"])
+        self.assertTrue(rows[0]["recipe"].endswith("4-4-4-1,recompute=mla_up_proj"))
+        self.assertEqual([row["model"].split("mxfp8")[1] for row in rows[:4]],
+                         [",further_tokens=1", ",further_tokens=1", "", ""])
+        self.assertEqual([row["optimizer"] for row in rows[:5]], 3 * ["adam,moments=bfloat16"] + ["", "muon"])
+        self.assertEqual([row["source"] for row in rows[:2]],
+                         ["settings: Megatron-Bridge v0.5.0:deepseek_v3_pretrain_config_gb200",
+                          "settings: Megatron-Bridge v0.3.0:deepseek_v3_pretrain_config_gb200"])
+        self.assertEqual(rows[3]["source"], "")
+        self.assertIn("zero3", rows[5]["recipe"])
+
+    # Two small recipes in the forms of NVIDIA-NeMo/Megatron-Bridge's releases.
+    def test_bridge_recipes(self):
+        flat = ("from megatron.bridge.recipes.base import base\n"
+                "from megatron.bridge.training.comm_overlap import CommOverlapConfig\n\n\n"
+                "def tiny_pretrain_8gpu_gb300_fp8mx_config():\n"
+                "    cfg = base()\n"
+                "    cfg.model.pipeline_model_parallel_size, cfg.model.virtual_pipeline_model_parallel_size = 2, 2\n"
+                "    cfg.model.expert_model_parallel_size = 4\n"
+                "    cfg.model.pipeline_model_parallel_layout = 'Et*2|(t|)*2mL'\n"
+                "    cfg.model.cuda_graph_impl, cfg.model.cuda_graph_scope = 'local', ['full_iteration']\n"
+                "    cfg.model.recompute_granularity, cfg.model.recompute_modules = 'selective', []\n"
+                "    cfg.comm_overlap = CommOverlapConfig(tp_comm_overlap=True)\n"
+                "    return cfg\n")
+        base = ("import torch\nfrom megatron.core import Config\n"
+                "from megatron.bridge.training.flex_dispatcher_backend import apply_flex_dispatcher_backend\n\n\n"
+                "def base():\n    cfg = Config()\n    cfg.optimizer.exp_avg_dtype = torch.bfloat16\n"
+                "    apply_flex_dispatcher_backend(cfg.model, 'hybridep')\n    return cfg\n")
+        old = ("from megatron.bridge.recipes.base import base\nfrom utils.overrides import set_workload_base_configs\n"
+               "from utils.utils import Settings\n\n\n"
+               "def tiny_pretrain_config_b200(precision='bf16', config_variant='v1'):\n"
+               "    if (precision, config_variant) != ('fp8_cs', 'v1'):\n        raise ValueError(precision)\n"
+               "    cfg = base()\n    set_workload_base_configs(cfg, Settings())\n    return cfg\n")
+        overrides = "def set_workload_base_configs(cfg, settings):\n    cfg.train.micro_batch_size = settings.mbs\n"
+        bridge, performance = "src/megatron/bridge/", "scripts/performance/"
+        both = {bridge + "__init__.py": "", bridge + "recipes/__init__.py": "", bridge + "recipes/base.py": base}
+        new = self.recipes({**both, bridge + "perf_recipes/tiny/gb300/tiny.py": flat})
+        self.assertEqual(len(new), 1)
+        self.assertEqual({name: value for name, value in new[0].items() if value not in ("", 1)},
+                         {"model": "tiny", "system": "GB300", "gpus": 8, "precision": "mxfp8", "pp": 2, "vp": 2, "ep": 4,
+                          "stages": "2-1-1-0", "graphs": "full_iteration", "dispatcher": "hybridep", "tensor_overlap": "yes",
+                          "moments": "bfloat16", "source": "tiny_pretrain_8gpu_gb300_fp8mx_config"})
+        earlier = self.recipes({**both, performance + "configs/tiny/tiny_llm_pretrain.py": old,
+                                performance + "utils/overrides.py": overrides,
+                                performance + "utils/utils.py": "class Settings:\n    num_gpus, mbs = 16, 4\n"})
+        self.assertEqual([[row[c] for c in ("model", "system", "gpus", "precision", "mbs")] for row in earlier],
+                         [["tiny", "B200", 16, "float8", 4]])
 
     # mlcommons/training_results (Apache-2.0).
     def test_mlperf(self):
@@ -255,8 +336,21 @@ class Runs(Converted):
         self.assertEqual((rows[0]["recipe"], rows[0]["batch"]), ("tp2,pp1,cp1,dp4,mbs1,zero1,sp", "16"))
         self.assertEqual((self.time(rows[0]), rows[0]["memory"]), (0.7255, f"{int(60.68 * 2 ** 30)} B"))
         self.assertEqual([row["reason"] for row in rows],
-                         ["", "a form of parallelism that pipesim does not know: ep2tp1",
+                         ["", "parts of experts, in a model that has none: ep2tp1",
                           "a model that pipesim does not know: mixtral"])
+        rows = self.rows("simumax", "case,model,parallel,layer_num,mbc,vp_size,real_ms,real_alloc_gib,cp_size\n"
+                         "deepseekv3_l4_tp1_ep4_pp2_dp4_mbc4,deepseekv3,tp1ep4pp2,4,4,1,500,100,\n"
+                         "llama3_405b_l4_tp2_cp4_pp1_dp1_seq32768_mbc4,llama3-405b,tp2cp4pp1,4,4,1,2000,90,4\n"
+                         "a,llama3-70b,tp2xx3,4,4,1,2000,90,\nb_tp2_pp1,llama3-70b,tp4pp1,4,4,1,2000,90,\n"
+                         "c_dp2,llama3-70b,tp2pp1,4,4,1,2000,90,\n")
+        self.assertEqual([row["recipe"] for row in rows[:2]],
+                         ["tp1,pp2,cp1,dp4,mbs1,zero1,ep4,etp1", "tp2,pp1,cp4,dp1,mbs1,zero1,sp,ulysses=4"])
+        self.assertEqual([row["model"] for row in rows[:2]],
+                         ["deepseek-v3:dense_layers=1,dtype=bfloat16,sequence=4096,layers=4,kept=megatron",
+                          "llama3-405b:kv_heads=16,dtype=bfloat16,sequence=32768,layers=4,kept=megatron"])
+        self.assertEqual([row["reason"] for row in rows],
+                         ["", "", "a form of parallelism that pipesim does not know: tp2xx3",
+                          "a form of parallelism that pipesim does not know: tp4pp1", "copies that are not those of 8 GPUs"])
 
 
 class Collectives(Converted):
@@ -270,7 +364,12 @@ class Collectives(Converted):
         self.assertAlmostEqual(self.time(rows[0]), 9.08e-6, places=15)
         self.assertEqual((rows[1]["type"], rows[1]["group"]), ("uint8", "h100_sxm;all_reduce;8 GPUs;1 MiB to 16 MiB"))
         self.assertEqual([row["reason"] for row in rows],
-                         ["", "", "other than 2 to 8 GPUs", "a system that pipesim does not know"])
+                         ["", "", "other than 2 to 8 GPUs", ""])
+        self.assertEqual(rows[3]["devices"], "gb300-nvl72")
+        rows = self.rows("nccl", "system,nccl,op,gpus,bytes,latency_us\nb300_sxm,2.29.2,alltoall,8,1024,9\n"
+                         "vr200,2.29.2,alltoall,8,1024,9\n")
+        self.assertEqual((rows[0]["devices"], rows[0]["type"]), ("dgx-b300", "float16"))
+        self.assertEqual(rows[1]["reason"], "a system that pipesim does not know")
 
     # VIA-Research/vTrain, trace/v100 (MIT).
     def test_cube_mesh(self):

@@ -186,7 +186,8 @@ def recomputed(config):
     granularity, modules = get(config, "model.recompute_granularity"), get(config, "model.recompute_modules")
     if granularity == "full":
         return f"{get(config, 'model.recompute_method')}:{get(config, 'model.recompute_num_layers')}"
-    return "+".join(modules or ["core_attn"]) if granularity == "selective" else ""
+    # Megatron-LM's default of no list is core_attn; an empty one is of nothing.
+    return "+".join(["core_attn"] if modules is None else modules) if granularity == "selective" else ""
 
 
 def graphs_of(config):

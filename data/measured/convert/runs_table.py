@@ -37,6 +37,7 @@ class Run:
     compared_with: str = ""
     traits: dict = dataclasses.field(default_factory=dict)
     gradient_type: str = ""
+    optimizer: str = ""
     workspace: str = ""
     collective: str = ""
     members: int | str = ""
