@@ -67,15 +67,18 @@ Bytes peak_of(const ExpressedRun& run, const Evaluated& scored, DeviceId device)
 PredictedRun simulated(const ExpressedRun& run, const Calibration* calibration) {
   const Topology topology = open_topology(run.topology);
   Recipe recipe = parse_recipe(run.recipe);
-  const ModelRun sized = run_of_recipe(run.model, static_cast<std::int64_t>(topology.num_devices()),
-                                       {.batch = run.batch, .microbatch = {}, .microbatches = {}}, recipe);
+  ModelRun sized = run_of_recipe(run.model, static_cast<std::int64_t>(topology.num_devices()),
+                                 {.batch = run.batch, .microbatch = {}, .microbatches = {}}, recipe);
+  const Runtime runtime = with_policies(parse_runtime(run.runtime), recipe);
+  if (dispatches_locally(sized.model, runtime))
+    sized.model = with_token_groups(sized.model, recipe.shape(true).sequence.token_groups);
   const OperatorGraph graph = open_model(sized.model);
   Plan plan;
   plan.options.optimizer = run.optimizer;
   plan.options.gradient_type = run.gradient_type;
   plan.options.microbatches = sized.microbatches;
   apply_recipe(recipe, RecipeModel(graph), topology, plan);
-  const CostModel costs(topology, calibration, with_policies(parse_runtime(run.runtime), recipe));
+  const CostModel costs(topology, calibration, runtime);
   Evaluator evaluator(graph, costs, plan.options);
   EvaluationRequest request{.peaks = true};
   if (run.memory_figure != MemoryFigure::Allocated) request.part = Labels::Leave;  // to replay the allocator

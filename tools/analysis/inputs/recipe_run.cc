@@ -83,6 +83,10 @@ ModelRun run_of_recipe(const std::string& model, std::int64_t devices, const Bat
   return {as_it_is ? balanced : with_batch(balanced, samples), static_cast<std::int32_t>(microbatches)};
 }
 
+bool dispatches_locally(const std::string& model, const Runtime& runtime) {
+  return runtime.has_host() && model.find("token_groups=") == std::string::npos;
+}
+
 void apply_recipe(const Recipe& recipe, const RecipeModel& model, const Topology& topology, Plan& plan) {
   RecipeStrategy made = expand_recipe(recipe, model, topology);
   made.apply_to(plan.options);

@@ -27,6 +27,10 @@ struct BatchRequest {
 ModelRun run_of_recipe(const std::string& model, std::int64_t devices, const BatchRequest& asked,
                        Recipe& recipe);
 
+/// Whether what runs a plan hands out the tokens of each device by themselves (Recipe::shape()): frameworks
+/// do, unless the model's text says in how many groups tokens are.
+bool dispatches_locally(const std::string& model, const Runtime& runtime);
+
 /// Gives the plan the strategy, pipeline and recompute of a complete recipe, found by "recipe".
 void apply_recipe(const Recipe& recipe, const RecipeModel& model, const Topology& topology, Plan& plan);
 

@@ -70,7 +70,7 @@ FrameworkPlan framework_question(const Framework& framework, const FrameworkVers
 }
 
 bool dispatches_locally(const Framework* framework, const std::string& model, const Runtime& runtime) {
-  return framework != nullptr || (runtime.has_host() && model.find("token_groups=") == std::string::npos);
+  return framework != nullptr || dispatches_locally(model, runtime);
 }
 
 RecipeFilter recipe_filter_of(const Framework* framework, const std::optional<FrameworkPlan>& question,

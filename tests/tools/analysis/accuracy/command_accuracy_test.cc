@@ -85,6 +85,20 @@ constexpr const char* kOwnRuns =
     ",gpt2,dgx-a100,64,\"dp8,mbs8\",,,crashed,\n"
     "odd,gpt2,dgx-a100,64,\"tp5,mbs8\",1 s,,ok,\n";
 
+// Under sequence parallelism the devices of a tensor group hand out the tokens of their parts by themselves.
+TEST(Accuracy, PredictsExpertsAsSimulateDoes) {
+  const std::string model = "mixtral-8x7b:layers=2,sequence=1024", recipe = "tp2,dp4,ep8,etp1,sp,mbs1,zero1";
+  const Outcome simulated = pipesim_run({"simulate", "--model", model, "--topology", "dgx-h100", "--batch",
+                                         "8", "--recipe", recipe, "--runtime", "megatron", "--json"});
+  const TemporaryFolder folder;
+  const std::string table = folder.file(
+      "experts.csv",
+      fmt::format("model,devices,recipe,batch,time\n\"{}\",dgx-h100,\"{}\",8,1 s\n", model, recipe));
+  const Outcome judged = pipesim_run({"accuracy", "--data", table, "--rows", "--json"});
+  EXPECT_DOUBLE_EQ(Json::parse(judged.out)["tables"][0]["runs"][0]["predicted_time_s"].get<double>(),
+                   Json::parse(simulated.out)["iteration_time_s"].get<double>());
+}
+
 TEST(Accuracy, JudgesRunsOfOnesOwn) {
   const auto simulated = [](const std::string& recipe) {
     const Outcome outcome = pipesim_run({"simulate", "--model", "gpt2", "--topology", "dgx-a100", "--batch",
