@@ -11,6 +11,7 @@
 #include "costmodel/links/protocols.h"
 #include "costmodel/links/rings.h"
 #include "costmodel/links/trees.h"
+#include "costmodel/runtime/dispatcher.h"
 #include "sim/base/errors.h"
 
 namespace pipesim {
@@ -56,13 +57,36 @@ class CollectivePlanner::Group {
   /// shares of those that arrive. Nothing where the group is on one node or on unequal ones.
   std::optional<CollectiveAlgorithm> all_to_all_by_nodes(double once) {
     if (nodes_.size() < 2 || !equal_nodes()) return std::nullopt;
+    return by_nodes(once, 1);
+  }
+
+  /// The same by a dispatcher that hands a token on to each device once: `once_a_device`, rows that are
+  /// handed on, in shares of all. Also inside one node. Nothing on unequal nodes.
+  std::optional<CollectiveAlgorithm> dispatch(double once, double once_a_device, const Runtime& runtime) {
+    if (!equal_nodes()) return std::nullopt;
+    CollectiveAlgorithm made = by_nodes(once, once_a_device);
+    made.name = "dispatcher";
+    const double copied =
+        dispatcher_work(runtime, hops_.topology().kind(group_.front()).name, nodes_.size() > 1).copied.value;
+    if (copied <= 0) return made;
+    const double own = once_a_device / static_cast<double>(group_.size()) / copied;
+    Phase& phase = made.phases.front();
+    if (own > phase.seconds_per_byte)
+      phase.carried = phase.seconds_per_byte / own, phase.seconds_per_byte = own;
+    return made;
+  }
+
+ private:
+  CollectiveAlgorithm by_nodes(double once, double once_a_device) {
     const auto n = static_cast<double>(group_.size()), nodes = static_cast<double>(nodes_.size());
     const std::size_t members = nodes_.front().devices.size();
     const std::size_t shifts =
-        std::min(nodes_.size() - 1, std::max<std::size_t>(1, most_pairs / group_.size()));
+        nodes_.size() < 2 ? 0
+                          : std::min(nodes_.size() - 1, std::max<std::size_t>(1, most_pairs / group_.size()));
     LoadTable load = empty_load();
     double between = 0, inside = 0;  // latencies
-    const double crossing = once * part(nodes_.size()) / n / static_cast<double>(shifts);
+    const double crossing =
+        once * part(nodes_.size()) / n / static_cast<double>(std::max<std::size_t>(1, shifts));
     for (std::size_t s = 0; s < shifts; ++s) {
       const std::size_t shift = 1 + (2 * s + 1) * (nodes_.size() - 1) / (2 * shifts);
       for (std::size_t a = 0; a < nodes_.size(); ++a) {
@@ -75,17 +99,18 @@ class CollectivePlanner::Group {
     for (const NodeMembers& node : nodes_) {
       for (const DeviceId from : node.devices) {
         for (const DeviceId to : node.devices) {
-          if (from != to) inside = std::max(inside, add_hop(from, to, nodes / (n * n), load));
+          if (from != to) inside = std::max(inside, add_hop(from, to, once_a_device * nodes / (n * n), load));
         }
       }
     }
     const double peers = nccl::peer_overhead * static_cast<double>(nodes_.size() - 1 + members - 1);
     CollectiveAlgorithm result{"by nodes", Seconds(nccl::call_overhead + between + inside + peers), {}, {}};
-    crosses_nodes_ = true;
+    crosses_nodes_ = nodes_.size() > 1;
     add_phase(result, load);
     return result;
   }
 
+ public:
   CollectiveAlgorithm broadcast_gather() {
     const std::vector<Ring>& rings = rings_of_group();
     LoadTable load = empty_load();
@@ -424,7 +449,13 @@ CollectivePlan CollectivePlanner::plan_token_exchange(std::span<const DeviceId> 
   check_group(costs_.topology(), Collective::AllToAll, group);
   const std::int64_t nodes = group_of(group).num_nodes();
   const double once = route.nodes_of_a_token(nodes) / static_cast<double>(route.chosen);
-  std::optional<CollectiveAlgorithm> by_nodes = group_of(group).all_to_all_by_nodes(once);
+  const Runtime& runtime = costs_.runtime();
+  const bool named = runtime.dispatcher == Dispatcher::DeepEp || runtime.dispatcher == Dispatcher::HybridEp;
+  const auto devices = static_cast<std::int64_t>(group.size());
+  const double once_a_device =
+      route.devices_of_a_token(nodes, devices / nodes) / static_cast<double>(route.chosen);
+  std::optional<CollectiveAlgorithm> by_nodes = named ? group_of(group).dispatch(once, once_a_device, runtime)
+                                                      : group_of(group).all_to_all_by_nodes(once);
   if (!by_nodes) return plan(Collective::AllToAll, group);
   return costs_.plan_of({std::move(*by_nodes)}, group);
 }

@@ -32,6 +32,11 @@ double NodeRoute::nodes_of_a_token(std::int64_t of) const {
   return all * (1 - without);
 }
 
+double NodeRoute::devices_of_a_token(std::int64_t of_nodes, std::int64_t devices_of_a_node) const {
+  const std::int64_t drawn = std::min(nodes, of_nodes), devices = drawn * devices_of_a_node;
+  return NodeRoute{experts * drawn / of_nodes, chosen, devices}.nodes_of_a_token(devices);
+}
+
 bool TensorUse::follows(FactorIndex factor) const {
   return std::any_of(dims.begin(), dims.end(), [factor](const IndexExpr& e) {
     return std::find(e.factors.begin(), e.factors.end(), factor) != e.factors.end();

@@ -35,12 +35,15 @@ enum class Lack : std::uint8_t {
 /// How tokens get to their experts' nodes, and results back: each token goes to a node once, however many of
 /// its experts are there, and is handed on inside the node; results are added up there before they leave. A
 /// token's experts are on so many nodes at most (DeepSeek-AI, arXiv:2412.19437, sections 2.1.2 and 3.2.2).
+/// Without a number of nodes a token is sent to each of its experts by itself.
 struct NodeRoute {
   std::int64_t experts = 0, chosen = 0, nodes = 0;
   auto operator<=>(const NodeRoute&) const = default;
   /// On how many of `of` nodes, which have as many experts each, a token's experts are, on average: where it
   /// is as likely to go to any, and to any experts of those.
   [[nodiscard]] double nodes_of_a_token(std::int64_t of) const;
+  /// The same of devices, of which each node has as many.
+  [[nodiscard]] double devices_of_a_token(std::int64_t of_nodes, std::int64_t devices_of_a_node) const;
 };
 
 /// One tensor as one operator sees it.

@@ -9,9 +9,10 @@ namespace pipesim {
 
 bool evaluates_in_full(const PlanOptions& options, const Runtime& runtime) {
   return runtime.has_host() || runtime.tensor_overlap || runtime.interference > 0 ||
-         runtime.updates_together || runtime.overlap != ReductionOverlap::Always ||
-         options.microbatches > 1 || options.pipeline || options.state_sharding.any() ||
-         options.recompute.kind != Recompute::Kind::None || options.gathered_inputs != GatheredInputs::Keep;
+         runtime.dispatcher != Dispatcher::AsModel || runtime.updates_together ||
+         runtime.overlap != ReductionOverlap::Always || options.microbatches > 1 || options.pipeline ||
+         options.state_sharding.any() || options.recompute.kind != Recompute::Kind::None ||
+         options.gathered_inputs != GatheredInputs::Keep;
 }
 
 IncrementalEvaluator::IncrementalEvaluator(Evaluator& full)

@@ -204,6 +204,17 @@ const std::vector<RuntimeKey>& runtime_keys() {
       either_key("segments", "fixed", "expandable", &Runtime::expandable_segments),
       {"norm-backward", "0.05 to 1",
        [](const std::string& text, Runtime& r) { r.norm_backward = number_between(text, 0.05, 1); }},
+      word_key<Dispatcher>("dispatcher",
+                           {{"as-model", Dispatcher::AsModel},
+                            {"alltoall", Dispatcher::AllToAll},
+                            {"deepep", Dispatcher::DeepEp},
+                            {"hybridep", Dispatcher::HybridEp}},
+                           &Runtime::dispatcher),
+      {"dispatcher-multiprocessors", "1 to 64, or 0 for as many as it takes unasked",
+       [](const std::string& text, Runtime& r) {
+         constexpr double kMost = 64;
+         r.dispatcher_multiprocessors = static_cast<std::int32_t>(number_between(text, 0, kMost));
+       }},
       {"update", "1 to 10",
        [](const std::string& text, Runtime& r) { r.update = number_between(text, 1, 10); }},
   };
@@ -276,6 +287,20 @@ Runtime with_expandable_segments(const Runtime& runtime) {
   if (runtime.expandable_segments) return runtime;
   const char mark = runtime.name.find(':') == std::string::npos ? ':' : ',';
   return parse_runtime(fmt::format("{}{}segments=expandable", runtime.name, mark));
+}
+
+std::string_view name_of(Dispatcher dispatcher) {
+  constexpr std::array<std::string_view, 4> kWords{"as-model", "alltoall", "deepep", "hybridep"};
+  return kWords[static_cast<std::size_t>(dispatcher)];
+}
+
+Runtime with_dispatcher(const Runtime& runtime, Dispatcher dispatcher, std::int32_t multiprocessors) {
+  if (runtime.dispatcher == dispatcher && runtime.dispatcher_multiprocessors == multiprocessors)
+    return runtime;
+  const char mark = runtime.name.find(':') == std::string::npos ? ':' : ',';
+  std::string text = fmt::format("{}{}dispatcher={}", runtime.name, mark, name_of(dispatcher));
+  if (multiprocessors > 0) text += fmt::format(",dispatcher-multiprocessors={}", multiprocessors);
+  return parse_runtime(text);
 }
 
 Runtime with_step_memory_of(const Runtime& runtime, const Runtime& changed) {

@@ -64,6 +64,15 @@ enum class OptimizerKernel : std::uint8_t {
   Single    ///< tensor after tensor (foreach=False)
 };
 
+/// What brings tokens to their experts and results back.
+enum class Dispatcher : std::uint8_t {
+  /// Nothing named: tokens travel as the model says (TensorUse::route), beside whatever else can run.
+  AsModel,
+  AllToAll,  ///< NCCL's all-to-all, a copy of a token for each of its experts
+  DeepEp,    ///< a token goes once to each node, and there once to each device (DeepEP, normal kernels)
+  HybridEp   ///< the same, with fewer multiprocessors for as many bytes
+};
+
 /// What runs a plan: a framework, and how much of it is compiled.
 struct Runtime {
   std::string name = "pipesim";  ///< reads back to an equal runtime by parse_runtime()
@@ -121,6 +130,11 @@ struct Runtime {
   std::int64_t reuse_distance = 0;
   /// PyTorch's allocator has expandable segments, see CachingAllocator.
   bool expandable_segments = false;
+  /// One that is named holds up compute as in frameworks: while tokens travel, their devices compute nothing
+  /// unless forward runs beside backward (ScheduleKind::pairs); then compute goes on with the multiprocessors
+  /// that are left (see costmodel/runtime/dispatcher.h).
+  Dispatcher dispatcher = Dispatcher::AsModel;
+  std::int32_t dispatcher_multiprocessors = 0;  ///< of each device; 0: as many as it takes unasked
   [[nodiscard]] bool has_host() const { return host != HostTimes{}; }
   bool operator==(const Runtime&) const = default;
 };
@@ -139,6 +153,9 @@ std::string_view name_of(OptimizerKernel kernel);
 /// The runtime with an optimizer that runs so.
 Runtime with_optimizer_kernel(const Runtime& runtime, OptimizerKernel kernel);
 Runtime with_expandable_segments(const Runtime& runtime);
+/// The runtime with a dispatcher and the multiprocessors that it is given; 0: as many as it takes unasked.
+Runtime with_dispatcher(const Runtime& runtime, Dispatcher dispatcher, std::int32_t multiprocessors);
+std::string_view name_of(Dispatcher dispatcher);
 /// The second runtime, with what the first one holds for gradients and steps, and with its allocator.
 Runtime with_step_memory_of(const Runtime& runtime, const Runtime& changed);
 /// The keys, with what they may be, for help.

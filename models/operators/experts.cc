@@ -22,7 +22,7 @@ struct TokenTravel {
   TokenTravel(OperatorDraft& draft, std::int64_t experts) {
     if (draft.added_word("tokens", "own") == "float8") sent_as = DataType::Float8;
     const std::int64_t nodes = draft.added_integer("nodes", 0), chosen = draft.integer("top_k");
-    if (nodes > 0) route = NodeRoute{experts, chosen, nodes};
+    route = NodeRoute{experts, chosen, nodes};
   }
   void set(TensorUse& use) const { use.sent_as = sent_as, use.route = route; }
   static std::vector<AttributeSchema> with(std::vector<AttributeSchema> attributes) {
@@ -40,7 +40,7 @@ struct TokenTravel {
   }
 
   std::optional<DataType> sent_as;
-  std::optional<NodeRoute> route;
+  NodeRoute route;
 };
 
 // The tokens of a sample in groups, where there are several: positions are m groups of n tokens.

@@ -29,7 +29,7 @@ class RecipeExpander {
     RecipeStrategy made;
     made.set_policies(recipe_.policies());
     const std::vector<std::int32_t> stage_of = stages();
-    if (recipe_.pipeline > 1)
+    if (recipe_.has_stages())
       made.pipeline = Pipeline{recipe_.schedule_name(), stage_of, {}, recipe_.messages};
     for (std::size_t i = 0; i < model_.graph().operators().size(); ++i) {
       stop_if_late();

@@ -291,6 +291,12 @@ std::string Recipe::schedule_name() const {
   return chunks > 1 ? "interleaved" : "1f1b";
 }
 
+bool Recipe::has_stages() const {
+  if (pipeline > 1 || schedule.empty()) return pipeline > 1;
+  const ScheduleKind& kind = schedule_kind(schedule);
+  return kind.pairs && !kind.both_ways && !kind.in_v;
+}
+
 bool Recipe::in_v() const { return lies_in_v(schedule); }
 
 std::int64_t Recipe::ways() const {

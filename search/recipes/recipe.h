@@ -105,6 +105,9 @@ struct Recipe {
     const bool once = pipeline > 1 && !state_sharding.each_microbatch();
     return reduction.value_or(once ? GradientReduction::AfterSteps : GradientReduction::Overlapped);
   }
+  /// Whether plans of this recipe have a pipeline: with pp, and under schedules that change the order of one
+  /// group's steps.
+  [[nodiscard]] bool has_stages() const;
   /// What plans of this recipe have.
   [[nodiscard]] PlanPolicies policies() const {
     return {recompute, state_sharding, gathered_inputs(), gradient_reduction()};

@@ -323,7 +323,8 @@ std::optional<std::string> RecipeModel::illegal(const Recipe& recipe) const {
   if (auto reason = illegal_recompute(recipe, division.layers)) return reason;
   if (recipe.recompute.kind == Recompute::Kind::Stage && recipe.pipeline == 1)
     return "recompute=stage needs pp2 or more";
-  if (!recipe.schedule.empty() && recipe.pipeline == 1) return "schedule needs pp2 or more";
+  if (!recipe.schedule.empty() && recipe.pipeline == 1 && !recipe.has_stages())
+    return "schedule needs pp2 or more";
   if (recipe.messages && recipe.pipeline == 1) return "messages needs pp2 or more";
   if (auto reason = illegal_both_ways(recipe)) return reason;
   if (recipe.in_v() && recipe.chunks != 2)

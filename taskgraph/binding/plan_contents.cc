@@ -97,6 +97,21 @@ bool PlanContents::messages_block() const {
   return options_.pipeline->messages.value_or(usual) == StageMessages::Blocking;
 }
 
+bool PlanContents::is_dispatched(TensorId tensor) const {
+  if (costs().runtime().dispatcher == Dispatcher::AsModel) return false;
+  const auto has_route = [&](OperatorId op) {
+    return op.valid() && std::ranges::any_of(graph().op(op).uses, [&](const TensorUse& use) {
+             return use.tensor == tensor && use.route.has_value();
+           });
+  };
+  return has_route(graph().tensor(tensor).producer) ||
+         std::ranges::any_of(graph().consumers(tensor), [&](UseRef use) { return has_route(use.op); });
+}
+
+bool PlanContents::pairs_passes() const {
+  return options_.pipeline && schedule_kind(options_.pipeline->schedule).pairs;
+}
+
 std::int32_t PlanContents::stage_of(OperatorId op) const {
   return options_.pipeline ? options_.pipeline->stage_of[op.index()] : 0;
 }
@@ -156,7 +171,8 @@ void PlanContents::list_gradient_terms(TensorId tensor, const BoundStrategy& str
 }
 
 CommunicationPlans::Setting PlanContents::transfer_setting(TensorId tensor, Moved moved) const {
-  CommunicationPlans::Setting setting = setting_of(graph(), tensor, moved, kUncut);
+  CommunicationPlans::Setting setting =
+      setting_of(graph(), tensor, moved, kUncut, costs().runtime().dispatcher);
   setting.experts = tables_->loads.dimension(tensor);
   return setting;
 }

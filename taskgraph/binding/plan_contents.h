@@ -114,6 +114,12 @@ class PlanContents {
   }
   /// Whether devices compute nothing while their stages send each other tensors.
   [[nodiscard]] bool messages_block() const;
+  /// Whether tokens travel to their experts, or back, with this tensor or its gradient, by a dispatcher that
+  /// the runtime names.
+  [[nodiscard]] bool is_dispatched(TensorId tensor) const;
+  /// Whether forward of one microbatch runs beside backward of another (ScheduleKind::pairs). Else devices
+  /// compute nothing while tokens are dispatched.
+  [[nodiscard]] bool pairs_passes() const;
   /// Whether the weight's gradients are reduced after each microbatch, and not once for all of them.
   [[nodiscard]] bool syncs_each_microbatch(TensorId weight, const BoundStrategy& strategy) const;
   /// What the uses in one stage of a pipeline need of a weight, on the devices of all ways.

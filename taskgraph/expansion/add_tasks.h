@@ -88,6 +88,7 @@ void connect_operator(Dag& dag, const BoundOperator& bound, const OperatorTasks&
 struct BesideCompute {
   double share = 1;     ///< of the plan's times, which products do not hide
   bool blocks = false;  ///< devices compute nothing while they send or receive messages
+  bool alone = false;   ///< devices compute nothing while they take part in any of it
 };
 
 /// Lists the lanes that a task of a plan holds.
@@ -102,7 +103,7 @@ class TransferLanes {
   [[nodiscard]] std::span<const LaneUse> of(const CommunicationPlan& plan, std::size_t task) {
     const PlanExpansion::Task& t = plan.expansion.tasks[task];
     const std::span<const LaneUse> whole(t.lanes, t.num_lanes);
-    const bool blocks = beside_.blocks && plan.tasks[task].kind == Collective::Send;
+    const bool blocks = beside_.alone || (beside_.blocks && plan.tasks[task].kind == Collective::Send);
     if (beside_.share == 1 && !blocks) return whole;
     lanes_.clear();
     if (blocks) {

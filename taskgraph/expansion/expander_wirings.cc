@@ -3,6 +3,7 @@
 #include <functional>
 #include <set>
 
+#include "costmodel/runtime/dispatcher.h"
 #include "taskgraph/binding/product_overlap.h"
 #include "taskgraph/expansion/add_tasks.h"
 #include "taskgraph/expansion/strategy_expander.h"
@@ -70,7 +71,11 @@ void StrategyExpander::add_transfers(Wiring& wiring) {
   const std::uint64_t key = transfer_key_high(wiring.kind, std::max(0, wiring.microbatch), wiring.tensor,
                                               static_cast<std::uint64_t>(wiring.ordinal));
   wiring.blocks = blocks_stages(wiring);
-  wiring.first_task = pipesim::add_transfers(dag(), *wiring.plan, key, {wiring.share, wiring.blocks});
+  const bool dispatched = wiring.kind != TaskKind::GradientSync && wiring.kind != TaskKind::WeightGather &&
+                          contents_.is_dispatched(wiring.tensor);
+  wiring.alone = dispatched && !contents_.pairs_passes();
+  wiring.first_task =
+      pipesim::add_transfers(dag(), *wiring.plan, key, {wiring.share, wiring.blocks, wiring.alone});
   connect_transfers(dag(), *wiring.plan, wiring.first_task);
   if (!labels_) return;
   for (const CommunicationTask& t : wiring.plan->tasks) {
@@ -126,7 +131,7 @@ Wiring& StrategyExpander::begin_wiring(TaskKind kind, TensorId tensor) {
   w.plan = nullptr;
   w.first_task = {};
   w.share = 1;
-  w.blocks = false;
+  w.blocks = w.alone = false;
   w.sources.clear();
   w.destinations.clear();
   w.source_terms.clear();
@@ -164,6 +169,7 @@ void StrategyExpander::wire_forward(TensorId tensor) {
     run_beside_products(out_.wirings_[w]);
     add_transfers(out_.wirings_[w]);
     connect_sources(out_.wirings_[w]);
+    take_multiprocessors(out_.wirings_[w]);
     for (const UseRef c : out_.wirings_[w].destinations) {
       connect_readers(out_.wirings_[w], out_.tasks_of(c.op, microbatch_).forward,
                       (*now_)[c.op.index()]->shard_of_device);
@@ -206,6 +212,7 @@ Wiring& StrategyExpander::move_again(std::size_t forward_wiring, std::vector<Use
   wiring.share = share;
   add_transfers(wiring);
   connect_sources(wiring);
+  take_multiprocessors(wiring);
   return wiring;
 }
 
@@ -259,6 +266,7 @@ void StrategyExpander::wire_backward(TensorId tensor) {
   run_beside_products(wiring);
   add_transfers(wiring);
   connect_sources(wiring);
+  take_multiprocessors(wiring);
   const OperatorTasks& tasks = out_.tasks_of(producer.op, microbatch_);
   for (const TaskId first : {tasks.backward_input, tasks.backward_weight}) {
     if (first.valid()) connect_readers(wiring, first, (*now_)[producer.op.index()]->shard_of_device);
@@ -322,11 +330,17 @@ std::size_t StrategyExpander::sync_gradient(TensorId weight, std::int32_t microb
 // Messages take next to no compute: few blocks copy them. A collective takes compute while its bytes move;
 // during its latency others move theirs.
 void StrategyExpander::interfere(const Wiring& wiring, std::uint64_t group) {
-  const double share = contents_.costs().runtime().interference * wiring.share;
-  if (share == 0) return;
+  interfere(wiring, group,
+            [&](const CommunicationTask&) { return contents_.costs().runtime().interference; });
+}
+
+void StrategyExpander::interfere(const Wiring& wiring, std::uint64_t group,
+                                 const std::function<double(const CommunicationTask&)>& share_of) {
   for (std::size_t t = 0; t < wiring.plan->tasks.size(); ++t) {
     const CommunicationTask& task = wiring.plan->tasks[t];
     if (task.kind == Collective::Send) continue;
+    const double share = share_of(task) * wiring.share;
+    if (share == 0) continue;
     const Nanoseconds moving = longest_hold(task.lanes);
     for (const DeviceId device : std::set<DeviceId>(task.group.begin(), task.group.end())) {
       const auto [of_device, is_new] = interferences_.try_emplace({group, device});
@@ -338,6 +352,19 @@ void StrategyExpander::interfere(const Wiring& wiring, std::uint64_t group) {
       }
     }
   }
+}
+
+// Beside another microbatch's compute tokens take the multiprocessors that copy them, from when the device
+// has made its own on.
+void StrategyExpander::take_multiprocessors(const Wiring& wiring) {
+  if (!contents_.pairs_passes() || !contents_.is_dispatched(wiring.tensor)) return;
+  const CostModel& costs = contents_.costs();
+  const std::uint64_t group = graph_.operators().size() * 2 + out_.num_wirings_;
+  interfere(wiring, group, [&](const CommunicationTask& task) {
+    const std::string& kind = costs.topology().kind(task.group.front()).name;
+    return dispatcher_work(costs.runtime(), kind, false).share;
+  });
+  wait_for_makers(wiring, group);
 }
 
 void StrategyExpander::add_interferences(
@@ -366,7 +393,11 @@ void StrategyExpander::interfere_with_backward(const Wiring& sync) {
   const std::int32_t layer = layer_of_[maker_of_last];
   const std::uint64_t group = layer == kNoLayer ? maker_of_last : graph_.operators().size() + layer;
   interfere(sync, group);
-  visit_sources(sync, [&](std::size_t, const BoundOperator& bound, TaskId maker) {
+  wait_for_makers(sync, group);
+}
+
+void StrategyExpander::wait_for_makers(const Wiring& wiring, std::uint64_t group) {
+  visit_sources(wiring, [&](std::size_t, const BoundOperator& bound, TaskId maker) {
     auto of_device = interferences_.lower_bound({group, DeviceId(0)});
     for (; of_device != interferences_.end() && of_device->first.first == group; ++of_device) {
       const std::int32_t shard = bound.shard_of_device[of_device->first.second.index()];

@@ -39,6 +39,7 @@ struct Wiring {
   TaskId first_task;    ///< of the plan's tasks; invalid if it has none
   double share = 1;     ///< of the plan's durations: products hide the rest (Runtime::tensor_overlap)
   bool blocks = false;  ///< devices compute nothing while they send or receive its messages
+  bool alone = false;   ///< devices compute nothing while its tokens travel, see Runtime::dispatcher
   /// GradientSync has no destinations: the weight's owner is updated. WeightGather has no sources: it moves
   /// the weight's state.
   std::vector<UseRef> sources, destinations;

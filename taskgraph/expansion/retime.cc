@@ -21,7 +21,8 @@ bool retime_pass(TaskDag& dag, TaskId first, const PassWork& work) {
 
 bool ExpandedStrategy::retime() {
   const Runtime& runtime = contents_->costs().runtime();
-  const bool follow_from_others = runtime.tensor_overlap || runtime.interference > 0;
+  const bool follow_from_others =
+      runtime.tensor_overlap || runtime.interference > 0 || runtime.dispatcher != Dispatcher::AsModel;
   if (follow_from_others || contents_->versions().several() || host_ != runtime.host) return false;
   if (!retime_passes() || !retime_transfers()) return false;
   retime_updates();
@@ -48,7 +49,7 @@ bool ExpandedStrategy::retime_passes() {
 bool ExpandedStrategy::retime_transfers() {
   for (const Wiring& wiring : wirings()) {
     const std::vector<PlanExpansion::Task>& tasks = wiring.plan->expansion.tasks;
-    TransferLanes lanes({wiring.share, wiring.blocks});
+    TransferLanes lanes({wiring.share, wiring.blocks, wiring.alone});
     for (std::size_t i = 0; i < tasks.size(); ++i) {
       if (!graph_.dag.set_times(wiring.task(i), lanes.shortened(tasks[i].duration),
                                 lanes.of(*wiring.plan, i)))

@@ -119,6 +119,7 @@ void StrategyExpander::add_microbatches(const PipelineOrder& order) {
       stop_if_late();
       wire_backward(TensorId(t));
     }
+    add_interferences();
     input_gathers_.add(*now_, microbatch_);
     if (contents_.options().state_sharding.each_microbatch()) {
       for (std::size_t i = 0; i < ops; ++i) {

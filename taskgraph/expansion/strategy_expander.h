@@ -48,6 +48,9 @@ class StrategyExpander {
   /// Notes what the collectives of a wiring take from the compute of their devices (Runtime::interference).
   /// Those of a group (any number) take it together.
   void interfere(const Wiring& wiring, std::uint64_t group);
+  /// The same with a share for each task.
+  void interfere(const Wiring& wiring, std::uint64_t group,
+                 const std::function<double(const CommunicationTask&)>& share_of);
   /// Adds a task for each group and device that was noted since the last call. `wait_for_start` makes it wait
   /// for what its collectives wait for on the device.
   void add_interferences(
@@ -83,6 +86,8 @@ class StrategyExpander {
   void reduce_after(const PipelineOrder& order, std::span<const TaskId> done);
   void reduce_on_streams();
   void interfere_with_backward(const Wiring& sync);
+  void take_multiprocessors(const Wiring& wiring);
+  void wait_for_makers(const Wiring& wiring, std::uint64_t group);
   void update_together();
   std::size_t sync_gradient(TensorId weight, std::int32_t microbatch);
   TaskId add_barrier(DeviceId device, std::size_t step, std::span<const PipelineStep> behind);

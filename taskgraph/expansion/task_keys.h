@@ -94,7 +94,12 @@ inline std::uint64_t transfer_key_high(TaskKind kind, std::int32_t microbatch, T
 /// `of`: the kind of the collectives that take compute of the device; `ordinal`: that of their wiring.
 inline TaskKey interference_key(TaskKind of, std::int32_t microbatch, TensorId tensor, std::int32_t ordinal,
                                 DeviceId device) {
-  const std::uint64_t which = static_cast<std::uint64_t>(ordinal) << 1 | (of == TaskKind::WeightGather);
+  // Of tokens forward, backward and again; a consumer's position takes less.
+  const std::uint64_t moves = of == TaskKind::BackwardTransfer    ? 1 << 14
+                              : of == TaskKind::RecomputeTransfer ? 2 << 14
+                                                                  : 0;
+  const std::uint64_t which =
+      moves | static_cast<std::uint64_t>(ordinal) << 1 | (of == TaskKind::WeightGather ? 1 : 0);
   return {transfer_key_high(TaskKind::Interference, microbatch, tensor, which),
           static_cast<std::uint64_t>(device.value)};
 }

@@ -187,12 +187,15 @@ void CommunicationPlans::clear() {
 }
 
 CommunicationPlans::Setting setting_of(const OperatorGraph& graph, TensorId tensor, Moved moved,
-                                       Bytes largest_piece) {
+                                       Bytes largest_piece, Dispatcher dispatcher) {
   const Tensor& t = graph.tensor(tensor);
   CommunicationPlans::Setting setting{bytes_per_element(t.type), largest_piece};
   double made = 1, read = 0;  // shares of the bytes, of data and of gradients
   const auto take_route = [&](const TensorUse& use) {
-    if (use.route) setting.forms.route = *use.route;
+    if (!use.route || dispatcher == Dispatcher::AllToAll) return;
+    NodeRoute route = *use.route;
+    if (route.nodes == 0 && dispatcher != Dispatcher::AsModel) route.nodes = route.chosen;
+    if (route.nodes > 0) setting.forms.route = route;
   };
   if (t.producer.valid()) {
     for (const TensorUse& use : graph.op(t.producer).uses) {

@@ -107,9 +107,10 @@ class CommunicationPlans {
 };
 
 /// What a tensor, or its gradient, is moved as: in which type it travels and by which route, as its maker and
-/// its readers say. Nothing is cut, and the load of experts is even.
+/// its readers say, and a dispatcher, where one is named (Runtime::dispatcher). Nothing is cut, and the load
+/// of experts is even.
 enum class Moved : std::uint8_t { Data, Gradient };
 CommunicationPlans::Setting setting_of(const OperatorGraph& graph, TensorId tensor, Moved moved,
-                                       Bytes largest_piece);
+                                       Bytes largest_piece, Dispatcher dispatcher);
 
 }  // namespace pipesim

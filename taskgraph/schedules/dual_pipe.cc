@@ -158,7 +158,7 @@ ScheduleKind dual_pipe_schedule() {
       false,
       refuse_dual_pipe,
       build_dual_pipe};
-  kind.both_ways = true;
+  kind.both_ways = kind.pairs = true;
   return kind;
 }
 
@@ -167,7 +167,7 @@ ScheduleKind dual_pipe_v_schedule() {
       "dualpipe-v",       "one half of dualpipe, with one copy of the weights: two stages a device, in a V",
       kDualPipeReport,    true,
       refuse_dual_pipe_v, build_dual_pipe_v};
-  kind.in_v = true;
+  kind.in_v = kind.pairs = true;
   return kind;
 }
 

@@ -14,9 +14,13 @@ std::string refuse_interleaved(const PipelineShape& shape) {
                      shape.microbatches, shape.devices, below == 0 ? shape.devices : below);
 }
 
+enum class Alternation : std::uint8_t { InTurn, Beside };  // how forward and backward alternate
+
 // Device d has the stages d, d + devices, …: its chunks. Microbatches go through in groups of `together`,
-// each group through one chunk after the other; the last group has what is left.
-PipelineSchedule interleaved_in_groups(const PipelineShape& shape, std::int32_t together) {
+// each group through one chunk after the other; the last group has what is left. A forward step beside a
+// backward step ends with it, so the one that the next backward step needs goes ahead.
+PipelineSchedule interleaved_in_groups(const PipelineShape& shape, std::int32_t together,
+                                       Alternation alternation = Alternation::InTurn) {
   const std::int32_t devices = shape.devices, chunks = shape.chunks, all = shape.microbatches * chunks;
   return schedule_of(shape, [&](std::int32_t device) {
     const auto step = [&](StepKind kind, std::int32_t number) {
@@ -25,12 +29,15 @@ PipelineSchedule interleaved_in_groups(const PipelineShape& shape, std::int32_t 
       const std::int32_t chunk = kind == StepKind::Forward ? turn : chunks - 1 - turn;
       return PipelineStep{kind, first + within % size, chunk * devices + device};
     };
-    const std::int32_t ahead = std::min(all, 2 * (devices - device - 1) + (chunks - 1) * together);
+    const bool beside = alternation == Alternation::Beside;
+    const std::int32_t ahead =
+        std::min(all, 2 * (devices - device - 1) + (chunks - 1) * together + (beside ? 1 : 0));
     std::vector<PipelineStep> steps;
     for (std::int32_t i = 0; i < ahead; ++i) steps.push_back(step(StepKind::Forward, i));
     for (std::int32_t i = 0; i < all; ++i) {
       if (i + ahead < all) steps.push_back(step(StepKind::Forward, i + ahead));
       steps.push_back(step(StepKind::Backward, i));
+      steps.back().beside = beside && i + ahead < all;
     }
     return steps;
   });
@@ -52,6 +59,10 @@ std::string refuse_groups(const PipelineShape& shape) {
       "found {} microbatches, of which groups of {} leave {}, allowed: that they leave none, or as many as "
       "the {} groups of devices",
       shape.microbatches, shape.number, left, shape.devices);
+}
+
+PipelineSchedule build_beside(const PipelineShape& shape) {
+  return interleaved_in_groups(shape, shape.number, Alternation::Beside);
 }
 
 PipelineSchedule build_groups(const PipelineShape& shape) {
@@ -78,6 +89,20 @@ ScheduleKind interleaved_groups_schedule() {
           refuse_groups,
           build_groups,
           {"GROUP", "the microbatches that go through a stage before the device turns to its next"}};
+}
+
+ScheduleKind interleaved_beside_schedule() {
+  ScheduleKind kind{
+      "interleaved-beside",
+      "interleaved-groups, one microbatch further ahead, so that forward of one runs beside backward of "
+      "another: the tokens of one travel to experts while devices compute for the other",
+      "Megatron-LM, --overlap-moe-expert-parallel-comm",
+      true,
+      refuse_groups,
+      build_beside,
+      {"GROUP", "the microbatches that go through a stage before the device turns to its next"}};
+  kind.pairs = true;
+  return kind;
 }
 
 }  // namespace pipesim

@@ -14,6 +14,7 @@ ScheduleKind one_forward_one_backward_schedule();
 ScheduleKind eager_schedule();
 ScheduleKind interleaved_schedule();
 ScheduleKind interleaved_groups_schedule();
+ScheduleKind interleaved_beside_schedule();
 ScheduleKind zero_bubble_h1_schedule();
 ScheduleKind zero_bubble_h2_schedule();
 ScheduleKind automatic_zero_bubble_schedule();

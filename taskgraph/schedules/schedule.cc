@@ -59,6 +59,7 @@ std::span<const ScheduleKind> schedule_kinds() {
                                 eager_schedule(),
                                 interleaved_schedule(),
                                 interleaved_groups_schedule(),
+                                interleaved_beside_schedule(),
                                 zero_bubble_h1_schedule(),
                                 zero_bubble_h2_schedule(),
                                 automatic_zero_bubble_schedule(),

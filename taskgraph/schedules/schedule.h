@@ -83,6 +83,7 @@ struct ScheduleKind {
   /// Whether stages lie on the devices in a V: of p devices, device d has the stages d and 2p − 1 − d. The
   /// shape must then have two chunks. Otherwise stages go round the devices.
   bool in_v = false;
+  bool pairs = false;      ///< forward steps run beside backward steps of other microbatches
   bool holds_all = false;  ///< all microbatches go forward before the first comes back
   [[nodiscard]] bool takes_number() const { return !number.name.empty(); }
   /// How it is written: "1f1b", "zb-auto:LIMIT".

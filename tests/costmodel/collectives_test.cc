@@ -1,5 +1,6 @@
 #include "costmodel/collectives.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -139,6 +140,78 @@ TEST(TokenExchange, IsLimitedToSomeNodes) {
   EXPECT_EQ((NodeRoute{256, 8, 1}.nodes_of_a_token(8)), 1);
   EXPECT_EQ((NodeRoute{256, 8, 4}.nodes_of_a_token(1)), 1);
   EXPECT_LT((NodeRoute{256, 8, 4}.nodes_of_a_token(8)), (NodeRoute{256, 8, 8}.nodes_of_a_token(8)));
+}
+
+// DeepEP and HybridEP send a token once to each node, and hand it on once to each device there. A token has
+// two of eight experts, one on each of 2 x 4 devices: they are on one node in 12 of 28 cases, on two devices
+// always.
+TEST(TokenExchange, OfADispatcherReachesEachDeviceOnce) {
+  const NodeRoute route{8, 2, 2};
+  EXPECT_DOUBLE_EQ(route.nodes_of_a_token(2), 2 - 12.0 / 28);
+  EXPECT_DOUBLE_EQ(route.devices_of_a_token(2, 4), 2);
+  // With two experts a device, 8 of 16 on 2 nodes x 4 devices: counted over all pairs of the 16.
+  int devices = 0, pairs = 0;
+  for (int a = 0; a < 16; ++a) {
+    for (int b = 0; b < a; ++b) ++pairs, devices += a / 2 == b / 2 ? 1 : 2;
+  }
+  EXPECT_NEAR((NodeRoute{16, 2, 2}.devices_of_a_token(2, 4)), static_cast<double>(devices) / pairs, 1e-12);
+  // Limited to one of two nodes, whose eight experts are on four devices.
+  devices = pairs = 0;
+  for (int a = 0; a < 8; ++a) {
+    for (int b = 0; b < a; ++b) ++pairs, devices += a / 2 == b / 2 ? 1 : 2;
+  }
+  EXPECT_NEAR((NodeRoute{16, 2, 1}.devices_of_a_token(2, 4)), static_cast<double>(devices) / pairs, 1e-12);
+}
+
+// DeepEP's kernels on an H100 node: with few multiprocessors these are the limit, with many the links
+// (ai-dynamo/aiconfigurator, wideep_deepep_normal_perf: combine of 8,192 tokens a device, 7,168 features in
+// bfloat16, 8 of 256 experts, EP8; 7,656 us is 5.295 devices a token at 81.0 GB/s).
+TEST(TokenExchange, IsAsFastAsItsMultiprocessors) {
+  const Topology topology = make_topology("dgx-h100");
+  const auto time = [&](int taken) {
+    const CostModel costs(
+        topology, nullptr,
+        parse_runtime(fmt::format("pipesim:dispatcher=deepep,dispatcher-multiprocessors={}", taken)));
+    const Bytes rows(std::int64_t{8} * 8192 * 8 * 7168 * 2);
+    return costs.plan_token_exchange(first_devices(8), {256, 8, 8}).at(rows).duration.value;
+  };
+  const double bytes_of_a_device = 8192.0 * 7168 * 2 * (NodeRoute{256, 8, 8}.devices_of_a_token(1, 8));
+  EXPECT_NEAR(bytes_of_a_device / time(4), 81.0e9, 0.05 * 81.0e9);
+  EXPECT_NEAR(time(4) / time(8), 2, 0.1);
+  EXPECT_EQ(time(48), time(64));
+}
+
+// DeepEP's combine of 4,096 tokens with 7,168 features and 8 of 256 experts on 2 and 4 nodes of H100 (same
+// source): its rates are those of 4 multiprocessors on one and two nodes, so all others are predicted.
+// HybridEP's kernels alone with 16 of them: bytes of a token for each node that it reaches, a second
+// (deepseek-ai/DeepEP, branch hybrid-ep; bfloat16).
+TEST(TokenExchange, IsThatOfMeasuredDispatchers) {
+  const auto time = [&](const char* dispatcher, int nodes, int taken, const NodeRoute& route) {
+    const Topology topology = make_topology(fmt::format("dgx-h100:{}", nodes));
+    const CostModel costs(
+        topology, nullptr,
+        parse_runtime(fmt::format("pipesim:dispatcher={},dispatcher-multiprocessors={}", dispatcher, taken)));
+    const Bytes rows(std::int64_t{8} * nodes * 4096 * 8 * 7168 * 2);
+    return costs.plan_token_exchange(first_devices(static_cast<std::size_t>(8 * nodes)), route)
+        .at(rows)
+        .duration.value;
+  };
+  struct Measured {
+    int nodes, taken;
+    double us;
+  };
+  for (const auto& [nodes, taken, us] : {Measured{2, 8, 4989.6},
+                                         {2, 16, 2604.3},
+                                         {2, 24, 1827.1},
+                                         {4, 8, 6184.3},
+                                         {4, 16, 3655.3},
+                                         {4, 24, 3641.1}})
+    EXPECT_NEAR(time("deepep", nodes, taken, {256, 8, 8}) * 1e6, us, 0.08 * us) << nodes << " " << taken;
+  for (const auto& [nodes, gigabytes] : {std::pair{2, 71.71}, {4, 57.69}, {8, 49.97}}) {
+    const NodeRoute route{64 * nodes, 8, 8};
+    const double bytes = route.nodes_of_a_token(nodes) * 4096 * 7168 * 2;
+    EXPECT_NEAR(bytes / time("hybridep", nodes, 16, route), gigabytes * 1e9, 0.1 * gigabytes * 1e9) << nodes;
+  }
 }
 
 TEST(TokenExchange, InsideANodeOrBetweenUnequalOnesIsDirect) {

@@ -119,9 +119,12 @@ TEST_P(PairGatesTest, BeginWithWhatBothWaitForAndSendWhenBothHaveEnded) {
   EXPECT_TRUE(one_waits_for_the_other);
 }
 
-INSTANTIATE_TEST_SUITE_P(Schedules, PairGatesTest, testing::Values("dualpipe", "dualpipe-v"),
+INSTANTIATE_TEST_SUITE_P(Schedules, PairGatesTest,
+                         testing::Values("dualpipe", "dualpipe-v", "interleaved-beside:4"),
                          [](const testing::TestParamInfo<std::string>& of) {
-                           return std::string(of.param == "dualpipe" ? "dualpipe" : "dualpipe_v");
+                           return std::string(of.param == "dualpipe"     ? "dualpipe"
+                                              : of.param == "dualpipe-v" ? "dualpipe_v"
+                                                                         : "interleaved_beside");
                          });
 
 }  // namespace

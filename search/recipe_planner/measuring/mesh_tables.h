@@ -76,7 +76,8 @@ class MeshTables {
   [[nodiscard]] const BoundStrategy& strategy() const { return bound_; }
   [[nodiscard]] const CommunicationPlan& plan(TensorId tensor, Moved moved, const LayoutIds& terms,
                                               LayoutId target) {
-    return plans_.between(terms, target, setting_of(graph_, tensor, moved, kWholePiece));
+    return plans_.between(terms, target,
+                          setting_of(graph_, tensor, moved, kWholePiece, runtime().dispatcher));
   }
   [[nodiscard]] CommunicationPlans& plans() { return plans_; }
   /// Returns how long a plan holds lanes, without keeping the plan.

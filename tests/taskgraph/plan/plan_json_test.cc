@@ -267,7 +267,8 @@ TEST_F(PlanJson, StagesAreListsOfOperatorsOrRanges) {
             "p.json: /stages/2: a stage without operators");
   EXPECT_EQ(message(stages(R"([["fc1"], ["fc2..loss"]])", R"("schedule": "1f2b", )")),
             "p.json: /schedule: schedule \"1f2b\": unknown (did you mean \"1f1b\"?), allowed: gpipe, 1f1b, "
-            "eager-1f1b, interleaved, interleaved-groups:GROUP, zb-h1, zb-h2, zb-auto:LIMIT, zb-v, "
+            "eager-1f1b, interleaved, interleaved-groups:GROUP, interleaved-beside:GROUP, zb-h1, zb-h2, "
+            "zb-auto:LIMIT, zb-v, "
             "dualpipe-v, pipedream, "
             "pipedream-vertical-sync, 2bw, "
             "chimera, dualpipe, inference");

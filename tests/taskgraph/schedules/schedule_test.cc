@@ -189,6 +189,41 @@ TEST(Schedules, InterleavedGroupsPassChunksTogether) {
   }
 }
 
+// As with --overlap-moe-expert-parallel-comm: the order of interleaved-groups with one more forward at first,
+// and each backward that has a forward before it runs beside that.
+TEST(Schedules, InterleavedBesideIsOneAhead) {
+  for (const auto& [devices, chunks, together] : {std::tuple{1, 1, 1}, {4, 2, 4}, {3, 3, 4}}) {
+    constexpr std::int32_t microbatches = 12;
+    const PipelineSchedule beside =
+        make_schedule(fmt::format("interleaved-beside:{}", together), {devices, microbatches, chunks});
+    const PipelineSchedule in_turn =
+        make_schedule(fmt::format("interleaved-groups:{}", together), {devices, microbatches, chunks});
+    for (std::size_t d = 0; d < beside.size(); ++d) {
+      std::vector<PipelineStep> forward[2], backward[2];
+      std::size_t pairs = 0, ahead = 0;
+      for (std::size_t i = 0; i < beside[d].size(); ++i) {
+        const PipelineStep& step = beside[d][i];
+        if (step.beside) {
+          ++pairs;
+          EXPECT_EQ(step.kind, StepKind::Backward);
+          EXPECT_EQ(beside[d][i - 1].kind, StepKind::Forward);
+        }
+        if (backward[0].empty() && step.kind == StepKind::Forward) ++ahead;
+        (step.kind == StepKind::Forward ? forward : backward)[0].push_back(
+            {step.kind, step.microbatch, step.stage});
+      }
+      for (const PipelineStep& step : in_turn[d])
+        (step.kind == StepKind::Forward ? forward : backward)[1].push_back(step);
+      EXPECT_EQ(forward[0], forward[1]);
+      EXPECT_EQ(backward[0], backward[1]);
+      const std::size_t warm_up = 2 * (static_cast<std::size_t>(devices) - d - 1) +
+                                  static_cast<std::size_t>((chunks - 1) * together) + 1;
+      EXPECT_EQ(ahead, warm_up + 1);  // the first of a pair stands before its backward
+      EXPECT_EQ(pairs, forward[0].size() - warm_up);
+    }
+  }
+}
+
 TEST(Schedules, ChimeraHalvesBubbles) {
   const PassTimes times{10, 12, 8};  // backward takes twice as long as forward
   for (const std::int32_t devices : {2, 4, 6, 8}) {

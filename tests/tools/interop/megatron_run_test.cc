@@ -189,7 +189,7 @@ TEST(Megatron, TellsWhatItDoesNotModelOrKnow) {
   const FrameworkRun run = run_of_text(
       kUsualArguments +
           "--recompute-granularty full --lr 1e-4 --rampup-batch-size 1 1 100 --cuda-graph-impl none "
-          "--partition-activations --fine-grained-activation-offloading --moe-enable-deepep "
+          "--partition-activations --fine-grained-activation-offloading "
           "--lora-rank 16 --enable-cuda-graph --save $DIR --my-own-switch",
       8);
   EXPECT_EQ(run.left_out,
@@ -199,7 +199,6 @@ TEST(Megatron, TellsWhatItDoesNotModelOrKnow) {
                 "--rampup-batch-size: the batch is that of --global-batch-size from the start",
                 "--partition-activations: the kept inputs of layers are whole on each device of tp",
                 "--fine-grained-activation-offloading: activations stay on their device",
-                "--moe-enable-deepep: tokens are exchanged as by the dispatcher alltoall",
                 "--lora-rank: all weights are trained, without adapters",
                 "--enable-cuda-graph: kernels are started one by one",
                 "--my-own-switch: no version of Megatron-LM has it, so it is left out"}));

@@ -86,8 +86,7 @@ TEST(Torchtitan, SchedulesAreWrittenForAllThatItKnows) {
     const FrameworkPlan plan = framework_plan(
         "llama3-8b", parse_recipe(fmt::format("pp4,vpp{},dp2,mbs1,fsdp,schedule={}", chunks, name)),
         topology);
-    const bool known =
-        kind.weights == WeightChange::AfterIteration && !kind.both_ways && kind.name != "dualpipe-v";
+    const bool known = kind.weights == WeightChange::AfterIteration && !kind.both_ways && !kind.pairs;
     EXPECT_EQ(framework_named("torchtitan").refusals(plan).empty(), known) << name;
     if (known) expect_complete(file_of(plan, "schedule.csv"), 4, 4 * chunks, 8, kind.in_v);
     EXPECT_EQ(fields_by_path(plan).at("parallelism.pipeline_parallel_schedule"),

@@ -94,7 +94,11 @@ ImportedRun imported_run_of(const Arguments& a) {
 
 // The framework's runtime, with the allocator that the run asks for.
 Runtime runtime_of_framework(const ImportedRun& run) {
-  const Runtime runtime = runtime_for_recipes(run.topology, run.framework.runtime);
+  const Runtime usual = runtime_for_recipes(run.topology, run.framework.runtime);
+  const Runtime runtime =
+      run.run.dispatcher == Dispatcher::AsModel || !usual.has_host()
+          ? usual
+          : with_dispatcher(usual, run.run.dispatcher, run.run.dispatcher_multiprocessors);
   return run.run.expandable_segments && runtime.has_host() ? with_expandable_segments(runtime) : runtime;
 }
 

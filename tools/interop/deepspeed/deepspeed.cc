@@ -36,7 +36,7 @@ void refuse_deepspeed_definition(const FrameworkPlan& plan, RuleCheck& check) {
 
 void refuse_deepspeed_pipeline(const FrameworkPlan& plan, RuleCheck& check) {
   const Recipe& r = plan.recipe;
-  if (r.pipeline == 1) return;
+  if (r.pipeline == 1 && !r.has_stages()) return;
   if (r.chunks > 1)
     check.refuse([&] {
       return Refusal{fmt::format("vpp{}", r.chunks), "a device has one stage",

@@ -40,6 +40,8 @@ ReadPlan read_framework_plan(const Plan& plan, const RecipeModel& model, const T
   p.gradient_type = plan.options.gradient_type;
   p.optimizer_kernel = plan.runtime.optimizer_kernel;
   p.expandable_segments = plan.runtime.expandable_segments;
+  p.dispatcher = plan.runtime.dispatcher;
+  p.dispatcher_multiprocessors = plan.runtime.dispatcher_multiprocessors;
   p.hosts = hosts_of(topology);
   if (!found.differing.empty())
     read.beyond_recipes.push_back(

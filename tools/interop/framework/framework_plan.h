@@ -31,6 +31,8 @@ struct FrameworkPlan {
   DataType gradient_type = DataType::Float32;
   OptimizerKernel optimizer_kernel = OptimizerKernel::Fused;
   bool expandable_segments = false;  ///< of PyTorch's allocator
+  Dispatcher dispatcher = Dispatcher::AsModel;
+  std::int32_t dispatcher_multiprocessors = 0;  ///< see Runtime
   Hosts hosts;
   FrameworkVersion version = {};  ///< that the export is for; without a name, the framework's newest
   std::string base = {};          ///< torchtitan: MODULE:FUNCTION, a configuration of the model; "": its own

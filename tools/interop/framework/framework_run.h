@@ -21,6 +21,10 @@ struct FrameworkRun {
   Optimizer optimizer = Optimizer::Adam;
   DataType gradient_type = DataType::Float32;
   std::optional<OptimizerKernel> optimizer_kernel;  ///< nothing: as the framework's runtime has it
+  /// What brings tokens to experts, and how many multiprocessors it is given (Runtime::dispatcher); 0: its
+  /// usual.
+  Dispatcher dispatcher = Dispatcher::AsModel;
+  std::int32_t dispatcher_multiprocessors = 0;
   bool expandable_segments = false;  ///< of PyTorch's allocator, where the framework's runtime has fixed ones
   std::vector<std::string> left_out;     ///< "--tp-comm-overlap: products and …": what is taken otherwise
   std::optional<std::int64_t> launched;  ///< devices that its script starts; nothing: no file says that

@@ -23,10 +23,27 @@ constexpr int kMegatronMain = 20;
 // From this core on, further tokens are predicted of divided sequences, too.
 constexpr int kFurtherTokensOfParts = 14;
 
+// The checks of TransformerConfig's own; full recompute would repeat what runs beside.
+void refuse_megatron_beside(const FrameworkPlan& plan, RuleCheck& check) {
+  const Recipe& r = plan.recipe;
+  const auto refuse = [&](const char* why) {
+    check.refuse([&] {
+      return Refusal{"schedule=" + r.schedule_name(), why,
+                     amend_recipe([](Recipe& recipe) { recipe.schedule.clear(); })};
+    });
+  };
+  if (plan.recipe.expert > 1 && megatron_version(plan).number < kMegatronBeside)
+    refuse("--overlap-moe-expert-parallel-comm came with core 0.14");
+  if (r.expert == 1) refuse("it runs forward beside backward where ep divides experts");
+  if (r.pipeline > 1 && r.chunks == 1) refuse("it runs forward beside backward where there is vpp");
+  if (r.recompute.of_layers()) refuse("it runs forward beside backward of layers that are kept");
+}
+
 void refuse_megatron_schedule(const FrameworkPlan& plan, RuleCheck& check) {
   const Recipe& r = plan.recipe;
-  if (r.pipeline == 1) return;
   const std::string schedule = r.schedule_name();
+  if (runs_megatron_beside(r)) return refuse_megatron_beside(plan, check);
+  if (r.pipeline == 1) return;
   if (schedule != "1f1b" && schedule != "interleaved" && !in_megatron_groups(r))
     check.refuse([&] {
       return Refusal{"schedule=" + schedule, "its pipelines run 1f1b, or interleaved where there is vpp",

@@ -56,7 +56,8 @@ void write_megatron_parallelism(const FrameworkPlan& plan, MegatronWriter& w) {
     if (both) w.add("--hierarchical-context-parallel-sizes", r.ulysses, r.context / r.ulysses);
   }
   write_megatron_stages(plan, w);
-  if (r.pipeline > 1 && in_megatron_groups(r))
+  if (runs_megatron_beside(r)) w.flag("--overlap-moe-expert-parallel-comm");
+  if (r.pipeline > 1 && (in_megatron_groups(r) || runs_megatron_beside(r)))
     w.add("--microbatch-group-size-per-virtual-pipeline-stage", schedule_number(r.schedule_name()));
   if (r.messages == StageMessages::Blocking && r.chunks > 1) w.flag("--no-overlap-p2p-communication");
   if (plan.sizes.experts) {
@@ -117,6 +118,10 @@ void write_megatron_batch(const FrameworkPlan& plan, MegatronWriter& w) {
 
 bool in_megatron_groups(const Recipe& recipe) {
   return schedule_kind(recipe.schedule_name()).name == "interleaved-groups";
+}
+
+bool runs_megatron_beside(const Recipe& recipe) {
+  return schedule_kind(recipe.schedule_name()).name == "interleaved-beside";
 }
 
 bool shards_megatron_gradients(const Recipe& recipe) { return recipe.state_sharding.each_microbatch(); }

@@ -23,6 +23,8 @@ constexpr std::array kRowsWithEffect = std::to_array<FlagRow>({
      "--kv-lora-rank --main-grads-dtype --main-params-dtype --make-vocab-size-divisible-by "
      "--max-position-embeddings --micro-batch-size "
      "--microbatch-group-size-per-virtual-pipeline-stage "
+     "--moe-deepep-num-sms --moe-enable-deepep --moe-flex-dispatcher-backend --moe-flex-dispatcher-num-sms "
+     "--moe-hybridep-num-sms "
      "--moe-expert-capacity-factor --moe-ffn-hidden-size --moe-layer-freq --moe-router-topk "
      "--moe-shared-expert-gate --moe-shared-expert-intermediate-size --moe-token-dispatcher-type "
      "--mtp-num-layers --multi-latent-attention --nnodes --no-bias-swiglu-fusion "
@@ -31,7 +33,8 @@ constexpr std::array kRowsWithEffect = std::to_array<FlagRow>({
      "--nproc-per-node --num-attention-heads --num-distributed-optimizer-instances --num-experts --num-gpus "
      "--num-layers --num-layers-at-end-in-bf16 --num-layers-at-start-in-bf16 "
      "--num-layers-per-virtual-pipeline-stage --num-nodes --num-query-groups "
-     "--num-virtual-stages-per-pipeline-rank --optimizer --overlap-grad-reduce --overlap-param-gather "
+     "--num-virtual-stages-per-pipeline-rank --optimizer --overlap-grad-reduce "
+     "--overlap-moe-expert-parallel-comm --overlap-param-gather "
      "--padded-vocab-size --pipeline-model-parallel-layout --pipeline-model-parallel-size "
      "--position-embedding-type --pp-partition-method --q-lora-rank --qk-head-dim --qk-layernorm "
      "--qk-pos-emb-head-dim --quick-geglu --recompute-activations --recompute-granularity --recompute-method "
@@ -46,8 +49,6 @@ constexpr std::array kRowsWithEffect = std::to_array<FlagRow>({
      "--vocab-file --vocab-size --zero-stage ",
      FlagEffect::Used, "", ""},
     // Told, since a plan goes without.
-    {"--overlap-moe-expert-parallel-comm", FlagEffect::NotModelled,
-     "tokens on their way to experts wait for no other batch", ""},
     {"--ep-overlap-early-attn-memory-release --overlap-dispatch-backward-with-experts-wgrad",
      FlagEffect::NotModelled, "tokens come back before gradients of experts are made", ""},
     {"--delay-wgrad-compute", FlagEffect::NotModelled, "gradients of weights are made with those of inputs",
@@ -68,9 +69,6 @@ constexpr std::array kRowsWithEffect = std::to_array<FlagRow>({
     {"--cuda-graph-impl --cuda-graph-modules --cuda-graph-scope --enable-cuda-graph --external-cuda-graph "
      "--optimizer-cuda-graph",
      FlagEffect::NotModelled, "kernels are started one by one", ""},
-    {"--moe-deepep-num-sms --moe-enable-deepep --moe-flex-dispatcher-backend --moe-flex-dispatcher-num-sms "
-     "--moe-hybridep-num-sms",
-     FlagEffect::NotModelled, "tokens are exchanged as by the dispatcher alltoall", ""},
     {"--use-tutel", FlagEffect::NotModelled, "tokens are permuted by usual kernels", ""},
     {"--moe-permute-fusion-into-hybridep --moe-router-fusion --moe-single-grouped-bias "
      "--moe-single-grouped-weight --moe-use-grouped-tensor --moe-use-legacy-grouped-gemm "

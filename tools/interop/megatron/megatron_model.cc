@@ -84,6 +84,11 @@ void refuse_router(const FrameworkPlan& plan, RuleCheck& check) {
                      "--moe-shared-expert-gate, for shared experts with a gate, came with core 0.16",
                      {}};
     });
+  if (plan.dispatcher == Dispatcher::HybridEp && megatron_version(plan).number < kMegatronBackends)
+    check.refuse([&] {
+      return Refusal{"dispatcher=hybridep", "--moe-flex-dispatcher-backend came with core 0.16",
+                     [](FrameworkPlan& p) { p.dispatcher = Dispatcher::DeepEp; }};
+    });
   if (e.groups > 1 && (e.count % e.groups != 0 || e.top_groups > e.groups || e.top_k % e.top_groups != 0))
     check.refuse([&] {
       return Refusal{
@@ -192,6 +197,20 @@ void write_router(const DecoderSizes& s, MegatronWriter& w) {
   w.add("--moe-aux-loss-coeff", e.balance_loss);
 }
 
+void write_dispatcher(const FrameworkPlan& plan, MegatronWriter& w) {
+  const bool flex = plan.dispatcher == Dispatcher::DeepEp || plan.dispatcher == Dispatcher::HybridEp;
+  w.add("--moe-token-dispatcher-type", flex ? "flex" : "alltoall");
+  if (!flex) return;
+  const bool hybrid = plan.dispatcher == Dispatcher::HybridEp;
+  if (megatron_version(plan).number >= kMegatronBackends) {
+    w.add("--moe-flex-dispatcher-backend", std::string(name_of(plan.dispatcher)));
+  } else {
+    w.flag("--moe-enable-deepep");
+  }
+  if (plan.dispatcher_multiprocessors > 0 && megatron_version(plan).number >= kMegatronBackends)
+    w.add(hybrid ? "--moe-hybridep-num-sms" : "--moe-deepep-num-sms", plan.dispatcher_multiprocessors);
+}
+
 void write_experts(const FrameworkPlan& plan, MegatronWriter& w) {
   const DecoderSizes& s = plan.sizes;
   const DecoderExperts& e = *s.experts;
@@ -206,7 +225,7 @@ void write_experts(const FrameworkPlan& plan, MegatronWriter& w) {
     w.add("--moe-expert-capacity-factor", e.capacity);
     w.flag("--moe-pad-expert-input-to-capacity");
   }
-  w.add("--moe-token-dispatcher-type", "alltoall");
+  write_dispatcher(plan, w);
   if (s.type == DataType::BFloat16 || megatron_version(plan).number >= kAnyGroups)
     w.flag("--moe-grouped-gemm");
 }

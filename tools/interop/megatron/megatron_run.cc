@@ -116,9 +116,24 @@ class RunReader {
     }
     if (given("--no-gradient-accumulation-fusion") && !given("--use-megatron-fsdp"))  // which goes without
       leave_out("--no-gradient-accumulation-fusion", "kernels are fused as usual");
+    read_dispatcher();
+  }
+
+  // DeepEP is the older backend of flex, and its own.
+  void read_dispatcher() {
     const std::string dispatcher = file_.text("--moe-token-dispatcher-type").value_or("alltoall");
-    if (dispatcher != "alltoall" && dispatcher != "alltoall_seq")
-      leave_out("--moe-token-dispatcher-type", dispatcher + " exchanges tokens as alltoall does");
+    if (dispatcher == "alltoall" || dispatcher == "alltoall_seq") return;
+    const std::string backend = file_.text("--moe-flex-dispatcher-backend").value_or("deepep");
+    if (dispatcher != "flex" || (backend != "deepep" && backend != "hybridep"))
+      return leave_out("--moe-token-dispatcher-type",
+                       (dispatcher == "flex" ? backend : dispatcher) + " exchanges tokens as alltoall does");
+    const bool hybrid = backend == "hybridep";
+    run_.dispatcher = hybrid ? Dispatcher::HybridEp : Dispatcher::DeepEp;
+    const auto given = file_.count("--moe-flex-dispatcher-num-sms"),
+               own = file_.count(hybrid ? "--moe-hybridep-num-sms" : "--moe-deepep-num-sms");
+    constexpr std::int64_t kMost = 64;
+    run_.dispatcher_multiprocessors =
+        static_cast<std::int32_t>(std::min(given ? *given : own.value_or(0), kMost));
   }
 
   // Reads DeepSpeed's own configuration; arguments of the program take precedence.
@@ -216,13 +231,23 @@ class RunReader {
     if (r.context > 1 && r.ulysses <= 1) read_context();
   }
 
-  // Both arguments matter only where stages are interleaved.
+  // What comes behind forward beside backward matters only where stages are interleaved.
   void read_interleaving() {
     Recipe& r = recipe();
+    const bool beside = given("--overlap-moe-expert-parallel-comm") && r.expert > 1;
+    if (beside && r.pipeline == 1) r.schedule = "interleaved-beside:1";
+    if (beside && r.pipeline > 1 && r.chunks == 1)
+      file_.fail("--overlap-moe-expert-parallel-comm",
+                 "pipelines need several stages a rank for it, by "
+                 "--num-virtual-stages-per-pipeline-rank");
     if (r.pipeline == 1 || r.chunks == 1) return;
     if (given("--no-overlap-p2p-communication")) r.messages = StageMessages::Blocking;
     const auto together = file_.count("--microbatch-group-size-per-virtual-pipeline-stage");
-    if (together && *together != r.pipeline) r.schedule = fmt::format("interleaved-groups:{}", *together);
+    if (beside) {
+      r.schedule = fmt::format("interleaved-beside:{}", together.value_or(r.pipeline));
+    } else if (together && *together != r.pipeline) {
+      r.schedule = fmt::format("interleaved-groups:{}", *together);
+    }
   }
 
   void read_reduction() {

@@ -53,9 +53,14 @@ void refuse_torchtitan_model(const FrameworkPlan& plan, RuleCheck& check) {
 
 void refuse_torchtitan_schedule(const FrameworkPlan& plan, RuleCheck& check) {
   const Recipe& r = plan.recipe;
-  if (r.pipeline == 1) return;
   const ScheduleKind& kind = schedule_kind(r.schedule_name());
   const auto change = [](FrameworkPlan& changed) { changed.recipe.schedule.clear(); };
+  if (kind.pairs && !kind.both_ways && kind.name != kDualPipeV)
+    check.refuse([&] {
+      return Refusal{"schedule=" + r.schedule_name(), "dualpipe-v alone runs forward beside backward",
+                     change};
+    });
+  if (r.pipeline == 1) return;
   if (kind.weights != WeightChange::AfterIteration)
     check.refuse([&] {
       return Refusal{"schedule=" + r.schedule_name(), "weights change once an iteration", change};

@@ -245,7 +245,7 @@ TEST(PipelineOptions, AreRefusedWhereTheyDoNotFit) {
           "schedule \"interleaved\"");
   refused({"--stages", "2", "--schedule", "both-ways"}, 2,
           "--schedule is one of gpipe, 1f1b, eager-1f1b, interleaved, "
-          "interleaved-groups:GROUP, zb-h1, zb-h2, zb-auto:LIMIT");
+          "interleaved-groups:GROUP, interleaved-beside:GROUP, zb-h1, zb-h2, zb-auto:LIMIT");
   refused({"--stages", "2", "--schedule", "zb-auto"}, 2, "--schedule: schedule \"zb-auto\": found no number");
   refused({"--stages", "2", "--schedule", "zb-auto:0"}, 2, "found the number \"0\", allowed: zb-auto:LIMIT");
   refused({"--stages", "3", "--schedule", "chimera"}, 1, "found 3 stages, allowed: an even number, like 4");
