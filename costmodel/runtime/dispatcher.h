@@ -11,7 +11,7 @@ namespace pipesim {
 /// What a dispatcher takes of a device while tokens travel, and what it gets done with that.
 struct DispatcherWork {
   std::int32_t multiprocessors = 0;  ///< that copy tokens
-  double share = 0;                  ///< of all that the device has
+  double share = 0;  ///< of compute that goes on beside: those, and what copies cost the others
   /// What these copy, counting a token once for each device that it goes to, its own among them; 0: more than
   /// any link carries.
   BytesPerSecond copied;
