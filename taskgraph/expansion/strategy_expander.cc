@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
+#include "costmodel/runtime/dispatcher.h"
 #include "sim/base/deadline.h"
 #include "taskgraph/expansion/add_tasks.h"
 #include "taskgraph/expansion/graph_memory.h"
@@ -378,6 +380,64 @@ TaskId StrategyExpander::add_barrier(DeviceId device, std::size_t step,
                                   microbatch});
   }
   return barrier;
+}
+
+// Messages take next to no compute: few blocks copy them. A collective takes compute while its bytes move;
+// during its latency others move theirs.
+void StrategyExpander::interfere(const Wiring& wiring, std::uint64_t group) {
+  interfere(wiring, group,
+            [&](const CommunicationTask&) { return contents_.costs().runtime().interference; });
+}
+
+void StrategyExpander::interfere(const Wiring& wiring, std::uint64_t group,
+                                 const std::function<double(const CommunicationTask&)>& share_of) {
+  for (std::size_t t = 0; t < wiring.plan->tasks.size(); ++t) {
+    const CommunicationTask& task = wiring.plan->tasks[t];
+    if (task.kind == Collective::Send) continue;
+    const double share = share_of(task) * wiring.share;
+    if (share == 0) continue;
+    const Nanoseconds moving = longest_hold(task.lanes);
+    for (const DeviceId device : std::set<DeviceId>(task.group.begin(), task.group.end())) {
+      const auto [of_device, is_new] = interferences_.try_emplace({group, device});
+      of_device->second.time += static_cast<double>(moving) * share;
+      if (is_new) {
+        of_device->second.key = interference_key(wiring.kind, std::max(0, wiring.microbatch), wiring.tensor,
+                                                 wiring.ordinal, device);
+        of_device->second.first = wiring.task(t);
+      }
+    }
+  }
+}
+
+// Beside another microbatch's compute tokens take the multiprocessors that copy them, from when the device
+// has made its own on.
+void StrategyExpander::take_multiprocessors(const Wiring& wiring) {
+  if (!contents_.pairs_passes() || !contents_.is_dispatched(wiring.tensor)) return;
+  const CostModel& costs = contents_.costs();
+  const std::uint64_t group = graph_.operators().size() * 2 + out_.num_wirings_;
+  interfere(wiring, group, [&](const CommunicationTask& task) {
+    const std::string& kind = costs.topology().kind(task.group.front()).name;
+    return dispatcher_work(costs.runtime(), kind, false).share;
+  });
+  wait_for_makers(wiring, group);
+}
+
+void StrategyExpander::add_interferences(
+    const std::function<void(std::uint64_t, DeviceId, TaskId)>& wait_for_start) {
+  for (const auto& [place, interference] : interferences_) {
+    const auto [group, device] = place;
+    const auto time = static_cast<Nanoseconds>(interference.time);
+    const TaskId task = dag().add_task(interference.key, time, LaneId(device.value));
+    for (const TaskId maker : interference.makers) dag().add_edge(maker, task);
+    if (wait_for_start) wait_for_start(group, device, task);
+    if (!labels_) continue;
+    TaskLabel label = out_.graph_.labels[interference.first.index()];
+    label.kind = TaskKind::Interference;
+    label.op = graph_.consumers(label.tensor).front().op;
+    label.device = label.peer = device;
+    out_.graph_.labels.push_back(label);
+  }
+  interferences_.clear();
 }
 
 }  // namespace pipesim
