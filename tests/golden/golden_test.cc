@@ -20,7 +20,8 @@
 //
 //     PIPESIM_RECORD=1 build/release/golden_test
 //
-// writes expected.txt anew, and a folder for each command of a document that has none yet.
+// writes expected.txt anew, a folder for each command of a document that has none yet, and the figures in
+// what documents show.
 
 namespace pipesim {
 namespace {
@@ -135,6 +136,15 @@ void check_shown(const PrintedCommand& printed, const std::string& found) {
   }
 }
 
+// Writes what the document shows with the figures of the output.
+void renew_shown(const PrintedCommand& printed, const std::string& found) {
+  const fs::path document = kRoot / printed.document;
+  const std::string text = read_file(document);
+  const RenewedText renewed = with_shown_lines(text, printed, found);
+  EXPECT_THAT(renewed.missing, IsEmpty()) << printed.document << " shows what the command prints no more";
+  if (renewed.text != text) write_file(document, renewed.text);
+}
+
 // Commands may go on with files that those above them wrote. Those of the reference go on with files of two
 // other documents as well.
 std::vector<std::vector<fs::path>> documents_that_go_together() {
@@ -176,7 +186,11 @@ TEST_P(Documents, PrintWhatTheirCommandsPrint) {
     const std::string found = output_of(printed.command, folder.path(), PIPESIM_PROGRAM);
     EXPECT_EQ(found.find("--- exit status"), std::string::npos) << "a document prints what fails:\n" << found;
     if (done.insert(printed.command).second) check(run->second, found);
-    if (!recording()) check_shown(printed, found);
+    if (!recording()) {
+      check_shown(printed, found);
+    } else if (!printed.shown.empty()) {
+      renew_shown(printed, found);
+    }
   }
 }
 
@@ -245,6 +259,21 @@ TEST(PrintedCommands, AreThoseOfBlocksAndSentences) {
               ElementsAre(PrintedCommand{"a.md", 1, "pipesim models", {}},
                           PrintedCommand{"a.md", 3, "pipesim search --model lenet   -o a.json", {}},
                           PrintedCommand{"a.md", 6, "tools/test", {"first", "last"}}));
+}
+
+TEST(PrintedCommands, ShowWhatIsPrintedNow) {
+  const std::string text =
+      "```sh\npipesim a\n```\n```text\n  time  1.5 s\n…\n  time  9 s\nGone for good\n```\n  time  1.5 s\n";
+  const PrintedCommand printed = printed_commands(text, "a.md").front();
+  const RenewedText renewed = with_shown_lines(text, printed, "head\n  time   12.25 s  \n  time  3 s\n");
+  EXPECT_EQ(renewed.text,
+            "```sh\npipesim a\n```\n```text\n  time   12.25 s\n…\n  time  3 s\nGone for good\n```\n  time  "
+            "1.5 s\n");
+  EXPECT_THAT(renewed.missing, ElementsAre("Gone for good"));
+  const RenewedText same =
+      with_shown_lines(text, printed, "  time  7 s\n  time  1.5 s\n  time  9 s\nGone for good\n");
+  EXPECT_EQ(same.text, text);
+  EXPECT_THAT(same.missing, IsEmpty());
 }
 
 TEST(Settled, TakesOutWhatVaries) {

@@ -1,5 +1,6 @@
 #include "tests/golden/printed_commands.h"
 
+#include <algorithm>
 #include <regex>
 #include <sstream>
 
@@ -19,6 +20,24 @@ std::string without_comment(const std::string& line) {
 }
 
 bool is_left_out(const std::string& line) { return line.find_first_not_of(" …") == std::string::npos; }
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+// A line without its figures and without how far its words stand apart.
+std::string shape_of(const std::string& line) {
+  static const std::regex kFigure(R"([0-9][0-9.,:]*)"), kBlanks(R"( +|-+)");
+  return std::regex_replace(std::regex_replace(line, kFigure, "0"), kBlanks, " ");
+}
+
+std::string without_end(std::string line) {
+  line.erase(line.find_last_not_of(' ') + 1);
+  return line;
+}
 
 enum class Block { Sentences, Commands, Output, Other };
 
@@ -61,6 +80,34 @@ std::vector<PrintedCommand> printed_commands(std::string_view text, const std::s
     }
   }
   return commands;
+}
+
+RenewedText with_shown_lines(const std::string& text, const PrintedCommand& printed,
+                             const std::string& output) {
+  std::vector<std::string> lines = lines_of(text);
+  RenewedText renewed;
+  const std::vector<std::string> printed_now = lines_of(output);
+  auto from = printed_now.begin();
+  auto at = lines.begin() + printed.line;
+  for (const std::string& shown : printed.shown) {
+    at = std::find(at, lines.end(), shown);
+    auto found = std::find_if(from, printed_now.end(), [&](const std::string& line) {
+      return without_end(line) == without_end(shown);
+    });
+    if (found == printed_now.end()) {
+      found = std::find_if(from, printed_now.end(), [&](const std::string& line) {
+        return without_end(shape_of(line)) == without_end(shape_of(shown));
+      });
+    }
+    if (found == printed_now.end()) {
+      renewed.missing.push_back(shown);
+      continue;
+    }
+    *at++ = without_end(*found);
+    from = found + 1;
+  }
+  for (const std::string& line : lines) renewed.text += line + "\n";
+  return renewed;
 }
 
 }  // namespace pipesim

@@ -22,4 +22,15 @@ struct PrintedCommand {
 /// it; lines of "…" stand for what it leaves out.
 std::vector<PrintedCommand> printed_commands(std::string_view text, const std::string& document);
 
+/// A document's text with what it shows of a command's output brought up to date.
+struct RenewedText {
+  std::string text;
+  std::vector<std::string> missing;  ///< lines that the output has no more, but for the figures in them
+};
+
+/// Looks for each line that the document shows of the command in `output`, behind the one before. Where it is
+/// not there, the first line that differs from it in figures and blanks alone takes its place.
+RenewedText with_shown_lines(const std::string& text, const PrintedCommand& printed,
+                             const std::string& output);
+
 }  // namespace pipesim
