@@ -27,11 +27,10 @@ void require_own_type(const Operator& op) {
         "model keeps the operands' type",
         op.name, op.kind, name_of(op.casts->type)));
   for (const TensorUse& use : op.uses) {
-    if (use.sent_as || use.route)
+    if (use.sent_as || (use.route && use.route->nodes > 0))
       throw InputError(fmt::format(
           "operator \"{}\" ({}) sends tokens {}, which devices here do not; dispatch=own and token_nodes=0 "
-          "in "
-          "the model send each to its experts in its own type",
+          "in the model send each to its experts in its own type",
           op.name, op.kind, use.sent_as ? "in " + std::string(name_of(*use.sent_as)) : "to each node once"));
     if (use.runs_again_from_saved)
       throw InputError(fmt::format(

@@ -94,7 +94,7 @@ inline std::uint64_t transfer_key_high(TaskKind kind, std::int32_t microbatch, T
 /// `of`: the kind of the collectives that take compute of the device; `ordinal`: that of their wiring.
 inline TaskKey interference_key(TaskKind of, std::int32_t microbatch, TensorId tensor, std::int32_t ordinal,
                                 DeviceId device) {
-  // Of tokens forward, backward and again; a consumer's position takes less.
+  // Tokens travel forward, backward and again; a consumer's position takes less.
   const std::uint64_t moves = of == TaskKind::BackwardTransfer    ? 1 << 14
                               : of == TaskKind::RecomputeTransfer ? 2 << 14
                                                                   : 0;

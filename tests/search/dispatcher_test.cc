@@ -94,7 +94,7 @@ TEST(Dispatcher, HoldsUpComputeUnlessForwardRunsBesideBackward) {
   EXPECT_EQ(alone.taken, 0);
 }
 
-// Of 132 multiprocessors some copy tokens while they travel. On the others products keep 9/14 of their rate:
+// Some of 132 multiprocessors copy tokens while they travel. On the others products keep 9/14 of their rate:
 // where 24 of 108 copied, half of all was left.
 TEST(Dispatcher, TakesItsMultiprocessors) {
   for (const int taken : {16, 32}) {

@@ -189,8 +189,8 @@ TEST(Schedules, InterleavedGroupsPassChunksTogether) {
   }
 }
 
-// As with --overlap-moe-expert-parallel-comm: the order of interleaved-groups with one more forward at first,
-// and each backward that has a forward before it runs beside that.
+// Megatron-LM does so with --overlap-moe-expert-parallel-comm: the order of interleaved-groups with one more
+// forward at first, and each backward that has a forward before it runs beside that.
 TEST(Schedules, InterleavedBesideIsOneAhead) {
   for (const auto& [devices, chunks, together] : {std::tuple{1, 1, 1}, {4, 2, 4}, {3, 3, 4}}) {
     constexpr std::int32_t microbatches = 12;
