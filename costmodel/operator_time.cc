@@ -80,6 +80,7 @@ Seconds CostModel::analytic_time(const ShardKernel& kernel, DeviceId device) con
   const DeviceKind& kind = topology_.kind(device);
   KernelWork work = kernel.work;
   if (runtime_.casts_weights_once) work.weight_cast_bytes = 0;
+  if (work.sorts && !runtime_.sorts_tokens()) work.bytes_apart = 0;
   if (work.norm_backward) work.bytes /= runtime_.norm_backward;
   if (runtime_.products_sum_gradients && work.matrix) work = with_sums(work);
   return runtime_.separate_kernels

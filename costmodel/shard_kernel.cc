@@ -44,7 +44,8 @@ class PassOfShard {
     double visible = visible_share(op_, ranges_);
     kernel.work.flops = flops() * visible * load_.times;
     kernel.work.bytes = bytes();
-    kernel.work.bytes_apart = bytes_apart();
+    kernel.work.sorts = op_.separate.sorted.has_value();
+    if (!kernel.work.sorts || has_several_experts()) kernel.work.bytes_apart = bytes_apart();
     add_sums(kernel.work);
     kernel.work.in_turn = op_.separate.in_turn;
     kernel.work.norm_backward = op_.separate.norm && pass_ != Pass::Forward;
@@ -180,6 +181,10 @@ class PassOfShard {
     const std::int64_t keys = pass_ == Pass::Forward ? scores.columns : scores.inner;
     scores.visible_keys = visible * static_cast<double>(keys);
     scores.cut_edges = op_.causal && attention_window(op_) > 0 ? 2 : 1;
+  }
+
+  [[nodiscard]] bool has_several_experts() const {
+    return ranges_[static_cast<std::size_t>(*op_.separate.sorted)].length() > 1;
   }
 
   [[nodiscard]] double bytes_apart() const {

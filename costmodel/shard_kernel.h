@@ -28,6 +28,7 @@ struct KernelWork {
   double exposed_bytes = 0;    ///< that move while nothing is computed, in the same kernel
   bool in_turn = false;        ///< SeparateKernels::in_turn
   bool norm_backward = false;  ///< a backward pass of SeparateKernels::norm
+  bool sorts = false;          ///< bytes_apart are those of SeparateKernels::sorted
   /// Bytes that Casts move before the product can begin. Weights are apart: they may be in float8 already.
   double cast_bytes = 0, weight_cast_bytes = 0;
   /// Bytes that a kernel moves before the product can begin, which brings weights from WeightStorage into

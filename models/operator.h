@@ -121,11 +121,26 @@ struct Workspace {
   bool operator==(const Workspace&) const = default;
 };
 
+/// A kernel that does several operators at once, if these factors of a shard together make a multiple of some
+/// number. Else frameworks run `more` operators, each with a module and a kernel of its own.
+struct KernelOfMultiples {
+  std::vector<FactorIndex> factors;
+  std::int64_t multiple = 1;
+  double more = 0;
+  bool operator==(const KernelOfMultiples&) const = default;
+};
+
 /// An operator in a framework that runs one kernel after the other where pipesim has one.
 struct SeparateKernels {
   double forward = 1, backward_input = 1, backward_weight = 1;  ///< how many it launches for a pass
-  /// The factor that counts experts, where frameworks launch the product of each apart.
+  /// The factor that counts experts, where frameworks launch the kernels of each apart.
   std::optional<FactorIndex> experts = {};
+  /// The factor that counts experts, where the bytes below sort the tokens of a device's experts, if it has
+  /// several (Runtime::sorts_tokens()).
+  std::optional<FactorIndex> sorted = {};
+  /// Its forward pass depends on sizes that the device finds out, see Runtime::reads_token_counts.
+  bool reads_counts = false;
+  std::optional<KernelOfMultiples> fused = {};
   /// What they move beside the bytes that the operator counts. While they do, nothing is computed.
   std::vector<ProductTerm> bytes_forward, bytes_backward_input, bytes_backward_weight;
   bool in_turn = false;  ///< products and the operator's other bytes take turns, too

@@ -87,9 +87,12 @@ std::vector<RuntimePreset> all_presets() {
   deepspeed.bucket = 500'000'000;
   deepspeed.copies_buckets = deepspeed.keeps_own_gradients = true;
   deepspeed.reuse_distance = 1'000'000'000;
+  Runtime megatron_runtime = of_megatron("megatron", with_experts);
+  megatron_runtime.reads_token_counts = true;
+  torch_eager.reads_token_counts = torch_compile.reads_token_counts = true;
   return {
       {Runtime(), "pipesim's own executor; its host is not modelled", ""},
-      {of_megatron("megatron", with_experts), "Megatron-LM: PyTorch, kernel by kernel", on_a100},
+      {megatron_runtime, "Megatron-LM: PyTorch, kernel by kernel", on_a100},
       {torch_eager, "PyTorch, kernel by kernel, with FlashAttention-2", on_a100},
       {torch_compile, "PyTorch, compiled block by block, with FlashAttention-2",
        "host: 2 runs of small blocks on an H100 (docs/examples/pytorch_h100.csv); collectives: as megatron"},
@@ -215,6 +218,7 @@ const std::vector<RuntimeKey>& runtime_keys() {
          constexpr double kMost = 64;
          r.dispatcher_multiprocessors = static_cast<std::int32_t>(number_between(text, 0, kMost));
        }},
+      either_key("token-counts", "on-device", "read", &Runtime::reads_token_counts),
       {"update", "1 to 10",
        [](const std::string& text, Runtime& r) { r.update = number_between(text, 1, 10); }},
   };
@@ -338,11 +342,22 @@ HostTimes HostTimes::scaled(double factor) const {
 Seconds host_time(const Operator& op, Pass pass, const HostTimes& times,
                   std::span<const std::int32_t> degrees) {
   const SeparateKernels& kernels = op.separate;
+  const auto length = [&](FactorIndex factor) {
+    const auto f = static_cast<std::size_t>(factor);
+    return (op.factors[f].size + degrees[f] - 1) / degrees[f];
+  };
   Seconds further;
   if (kernels.experts) {
-    const auto f = static_cast<std::size_t>(*kernels.experts);
-    const std::int64_t experts = (op.factors[f].size + degrees[f] - 1) / degrees[f];
-    further = times.expert * static_cast<double>(experts - 1);
+    const double of_each = pass == Pass::Forward          ? kernels.forward
+                           : pass == Pass::BackwardWeight ? kernels.backward_weight
+                                                          : kernels.backward_input;
+    further = times.expert * (static_cast<double>(length(*kernels.experts) - 1) * of_each);
+  }
+  if (kernels.fused && pass != Pass::BackwardWeight) {
+    std::int64_t batches = 1;
+    for (const FactorIndex f : kernels.fused->factors) batches *= length(f);
+    const Seconds each = (pass == Pass::Forward ? times.module : times.backward) + times.kernel;
+    if (batches % kernels.fused->multiple != 0) further = further + each * kernels.fused->more;
   }
   if (pass == Pass::Forward) return times.module + times.kernel * kernels.forward + further;
   if (pass == Pass::BackwardWeight) return times.kernel * kernels.backward_weight + further;

@@ -16,7 +16,7 @@ struct HostTimes {
   Seconds module;      ///< of an operator's forward pass, beside its kernels: modules and their bookkeeping
   Seconds backward;    ///< of an operator's backward pass, beside its kernels
   Seconds kernel;      ///< of a kernel that is launched
-  Seconds expert;      ///< of each further expert of a device, where each expert's product is a kernel
+  Seconds expert;      ///< of a kernel for each further expert of a device (SeparateKernels::experts)
   Seconds collective;  ///< of a collective, or a message
   Seconds member;      ///< more for each member of its group, in pipelines over several nodes
   Seconds step;        ///< of a step of the schedule: fetching data, handing tensors over
@@ -135,6 +135,14 @@ struct Runtime {
   /// that are left (see costmodel/runtime/dispatcher.h).
   Dispatcher dispatcher = Dispatcher::AsModel;
   std::int32_t dispatcher_multiprocessors = 0;  ///< of each device; 0: as many as it takes unasked
+  /// The host waits until the device knows how many tokens each expert gets, before it launches what sends
+  /// them (Megatron-LM's cuda_sync_point, .tolist() in torchtitan). Buffers of a fixed size need no such
+  /// wait.
+  bool reads_token_counts = false;
+  /// Whether received tokens are sorted by expert in kernels of their own, not in those that bring them.
+  [[nodiscard]] bool sorts_tokens() const {
+    return separate_kernels && dispatcher != Dispatcher::DeepEp && dispatcher != Dispatcher::HybridEp;
+  }
   [[nodiscard]] bool has_host() const { return host != HostTimes{}; }
   bool operator==(const Runtime&) const = default;
 };

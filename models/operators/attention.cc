@@ -186,6 +186,9 @@ void build_scored_attention(OperatorDraft& draft) {
   op.separate.forward = dropout ? 8 : 7;  // four copies among them
   op.separate.backward_input = dropout ? 12 : 11;
   op.separate.in_turn = true;
+  // Megatron-LM's kernel of scale, mask, softmax and casts takes four batches of scores at a time
+  // (is_kernel_available() in megatron/core/fusions/fused_softmax.py).
+  op.separate.fused = {{op.factor("b"), op.factor("g"), op.factor("r")}, 4, 4};
   write_changed_scores(draft, scores);
   op.causal.reset();    // masked after the product, which is computed in full
   op.rotation.reset();  // the softmax that it keeps is of all keys at once

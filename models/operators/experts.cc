@@ -72,6 +72,16 @@ struct TokenGroups {
   FactorIndex m = -1, n = -1;
 };
 
+// Received rows come device by device. A kernel brings them into the order of the experts `e`, another one
+// back.
+void sort_rows(OperatorDraft& draft, double rows_per_expert, const std::vector<FactorIndex>& rows,
+               FactorIndex e) {
+  SeparateKernels& separate = draft.op.separate;
+  separate.sorted = e;
+  separate.bytes_forward =
+      separate.bytes_backward_input = {{2 * rows_per_expert * draft.element_bytes(), rows}};
+}
+
 void build_dispatch(OperatorDraft& draft) {
   draft.require_rank(0, 3, 3, "x[g, n, h]");
   draft.require_rank(1, 3, 3, "p[g, n, e]");
@@ -106,6 +116,13 @@ void build_dispatch(OperatorDraft& draft) {
   draft.op.bytes_forward_extra = {{2 * rows_per_expert * draft.element_bytes(), groups.with({g, e, h})}};
   draft.op.bytes_backward_extra = draft.op.bytes_forward_extra;
   draft.op.saved_extra_bytes = {{kBytesOfRoute * routed, groups.with({g})}};
+  // Megatron-LM's moe_utils.py and token_dispatcher.py, with moe_permute_fusion: the choice of experts as
+  // shares and as a map (8 kernels), tokens by expert and rank, of which the host reads three lists (10), the
+  // order of rows (4), then rows by expert before and after they travel (2).
+  draft.op.separate.forward = 24;
+  draft.op.separate.backward_input = 7;  // rows twice, and what leads to the router's scores
+  sort_rows(draft, rows_per_expert, groups.with({g, e, h}), e);
+  draft.op.separate.reads_counts = true;
 }
 
 void build_combine(OperatorDraft& draft) {
@@ -139,6 +156,8 @@ void build_combine(OperatorDraft& draft) {
   } else {
     draft.op.saved_extra_bytes = {{kBytesOfRoute * routed, groups.with({g})}};
   }
+  draft.op.separate.forward = draft.op.separate.backward_input = 2;  // rows before and after they travel
+  sort_rows(draft, rows_per_expert, groups.with({g, e, h}), e);
 }
 
 void build_expert_linear(OperatorDraft& draft) {

@@ -37,7 +37,7 @@ void HostTasks::begin(const PipelineOrder& order) {
   const OperatorGraph& graph = contents_.graph();
   for (std::size_t i = 0; i < graph.operators().size(); ++i) {
     const std::size_t first = segment_ends_.empty() ? 0 : segment_ends_.back();
-    const bool ends = i > 0 && (i - first == kOperatorsOfSegment ||
+    const bool ends = i > 0 && (waits_for_counts(i) || i - first == kOperatorsOfSegment ||
                                 contents_.stage_of(OperatorId(i)) != contents_.stage_of(OperatorId(i - 1)));
     if (ends) segment_ends_.push_back(i);
     segment_of_.push_back(segment_ends_.size());
@@ -160,12 +160,24 @@ void HostTasks::add_parts(std::size_t segment, Phase phase, std::int32_t microba
     const TaskId task = expander_.add_gate(host_key(microbatch, segment, phase, device), device, label, {},
                                            to_nanoseconds(time), TaskKind::Host);
     if (chain.last.valid()) expander_.dag().add_edge(chain.last, task);
+    if (phase == kForward && waits_for_counts(first)) wait_for_device(chain, task);
     if (!chain.first.valid()) chain.first = task;
     chain.last = task;
+    chain.launched = part.last_passes.front();
     for (const TaskId last : part.last_passes) {
       if (last.valid()) expander_.dag().add_edge(task, last);
     }
   }
+}
+
+bool HostTasks::waits_for_counts(std::size_t op) const {
+  return contents_.costs().runtime().reads_token_counts &&
+         contents_.graph().operators()[op].separate.reads_counts;
+}
+
+// The device has run all that it was given so far, the router with it.
+void HostTasks::wait_for_device(const Chain& chain, TaskId launch) {
+  if (chain.launched.valid()) expander_.dag().add_edge(chain.launched, launch);
 }
 
 void HostTasks::add(const PipelineOrder& order, const BoundStrategy& strategy, std::int32_t microbatch,

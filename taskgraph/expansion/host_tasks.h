@@ -20,7 +20,8 @@ class ExpandedStrategy;
 /// of a step in their order and runs ahead of the device. Operators are launched in segments of a few: the
 /// device can't end a segment before its process has. A process begins a step when its device has ended the
 /// step before, and when data from other stages have come in: that is when frameworks wait for the device
-/// (Megatron-LM's torch.cuda.synchronize() after messages, for one).
+/// (Megatron-LM's torch.cuda.synchronize() after messages, for one). Within a forward step it waits for the
+/// device before it launches what sends tokens to experts (Runtime::reads_token_counts).
 ///
 /// Steps beside each other (PipelineStep::beside) are launched as if by two processes.
 class HostTasks {
@@ -40,6 +41,7 @@ class HostTasks {
   static constexpr std::size_t kPhases = 3;
   struct Chain {
     TaskId first, last;
+    TaskId launched;  ///< what the device runs last of what has been launched
   };
   /// What a process launches of one segment in one phase.
   struct Part {
@@ -58,6 +60,8 @@ class HostTasks {
   void collect(std::size_t segment, const BoundStrategy& strategy, std::int32_t microbatch);
   void add_operator(OperatorId op, const BoundOperator& bound, const OperatorTasks& tasks);
   [[nodiscard]] Part& part_of(DeviceId device, Phase phase);
+  [[nodiscard]] bool waits_for_counts(std::size_t op) const;
+  void wait_for_device(const Chain& chain, TaskId launch);
   void add_parts(std::size_t segment, Phase phase, std::int32_t microbatch);
   void wait_for_data(std::size_t first_wiring);
   void turn_round();

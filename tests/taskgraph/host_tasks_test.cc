@@ -108,6 +108,35 @@ TEST(HostTasks, PayForCollectives) {
   EXPECT_THAT(static_cast<double>(simulated.timeline.makespan), AllOf(Ge(host), Le(1.02 * host)));
 }
 
+// What sends tokens to experts is launched when the device knows how many go where, if the host reads that.
+TEST(HostTasks, WaitForCountsOfTokens) {
+  const OperatorGraph graph = make_zoo_model(
+      "mixtral-8x7b:batch=8,layers=2,hidden=2048,heads=16,kv_heads=16,ffn=512,vocab=128,sequence=2048");
+  const Topology topology = make_topology("dgx-a100:gpus=1");
+  const auto is_dispatch = [&](OperatorId op) { return graph.op(op).kind == "moe_dispatch"; };
+  const auto waits = [&](const char* counts) {
+    const CostModel costs(topology, nullptr, with_host(std::string("module=1us,token-counts=") + counts));
+    SimulatedPlan plan(graph, costs, {}, on_first_device(graph));
+    plan.build(1);
+    std::vector<bool> found;
+    for (std::size_t t = 0; t < plan.tasks.labels.size(); ++t) {
+      const TaskLabel& label = plan.tasks.labels[t];
+      if (label.kind != TaskKind::Host || label.stage != 0 || !is_dispatch(label.op)) continue;
+      Nanoseconds routed = 0;
+      for (std::size_t r = 0; r < plan.tasks.labels.size(); ++r) {
+        const TaskLabel& other = plan.tasks.labels[r];
+        if (other.kind == TaskKind::Forward && other.op.index() + 1 == label.op.index())
+          routed = plan.timeline.end[r];
+      }
+      EXPECT_GT(routed, 0);
+      found.push_back(plan.timeline.start[t] >= routed);
+    }
+    return found;
+  };
+  EXPECT_THAT(waits("read"), testing::ElementsAre(true, true));
+  EXPECT_THAT(waits("on-device"), testing::Each(false));
+}
+
 TEST(ReductionOverlap, MayWaitForBackward) {
   const OperatorGraph graph = products(12, 256, 2048);
   const Topology topology = make_topology("dgx-a100:gpus=4");

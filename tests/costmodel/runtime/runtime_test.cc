@@ -53,7 +53,7 @@ TEST(Runtime, OfDeepspeedIsThatOfPytorchButForWhatItHolds) {
   EXPECT_EQ(deepspeed.reuse_distance, 1'000'000'000);
   Runtime same = parse_runtime(
       "deepspeed:step-gradients=own,step-part=0,buckets=0,bucket-sums=in-place,own-gradients=freed,"
-      "reuse-distance=0,optimizer-kernel=foreach");
+      "reuse-distance=0,optimizer-kernel=foreach,token-counts=read");
   same.name = torch.name;
   EXPECT_EQ(same, torch);
 }
@@ -131,6 +131,74 @@ TEST(Runtime, PaysForModulesAndKernels) {
   EXPECT_DOUBLE_EQ(micros(0, Pass::BackwardWeight), 2);  // of the weight, of the bias
   EXPECT_DOUBLE_EQ(micros(1, Pass::Forward), 100 + 1);
   EXPECT_DOUBLE_EQ(micros(1, Pass::BackwardWeight), 1);
+}
+
+// In 8 bits each of a device's experts has a kernel for its product, and two that bring an operand into them.
+TEST(Runtime, LaunchesKernelsForEachExpert) {
+  GraphBuilder b("g", 4);
+  const TensorId z = b.data("z", {4, 8, 16, 32});
+  const TensorId y = b.add("expert_linear", "first", {z}, {{"out", 64}});
+  b.add("expert_linear", "second", {y}, {{"out", 32}, {"products", "float8"}});
+  const OperatorGraph graph = b.build();
+  const HostTimes times = parse_runtime("pipesim:module=100us,backward=10us,kernel=1us,expert=5us").host;
+  const auto micros = [&](std::size_t number, Pass pass, std::int32_t degree) {
+    const Operator& op = graph.operators()[number];
+    std::vector<std::int32_t> degrees(op.factors.size(), 1);
+    degrees[static_cast<std::size_t>(op.factor("e"))] = degree;
+    return host_time(op, pass, times, degrees).value * 1e6;
+  };
+  EXPECT_DOUBLE_EQ(micros(0, Pass::Forward, 1), 100 + 1 + 7 * 5);
+  EXPECT_DOUBLE_EQ(micros(1, Pass::Forward, 1), 100 + 3 + 7 * 3 * 5);
+  EXPECT_DOUBLE_EQ(micros(1, Pass::BackwardInput, 4), 10 + 3 + 3 * 5);  // two experts on each device
+  EXPECT_DOUBLE_EQ(micros(1, Pass::BackwardWeight, 4), 1 + 5);
+  EXPECT_DOUBLE_EQ(micros(1, Pass::Forward, 8), 100 + 3);
+}
+
+// Megatron-LM's kernel of scale, mask and softmax takes four batches of heads at a time.
+TEST(Runtime, RunsFurtherModulesWhereAKernelTakesMultiplesOnly) {
+  const OperatorGraph graph = make_zoo_model(
+      "gpt:batch=2,layers=1,hidden=64,heads=4,sequence=16,vocab=128,positions=16,dropout=0,attention=scores");
+  const auto scores = std::ranges::find_if(graph.operators(),
+                                           [](const Operator& op) { return op.separate.fused.has_value(); });
+  ASSERT_NE(scores, graph.operators().end());
+  const HostTimes times = parse_runtime("pipesim:module=100us,backward=10us,kernel=1us").host;
+  const auto micros = [&](Pass pass, std::int32_t samples, std::int32_t heads) {
+    std::vector<std::int32_t> degrees(scores->factors.size(), 1);
+    degrees[static_cast<std::size_t>(scores->factor("b"))] = samples;
+    degrees[static_cast<std::size_t>(scores->factor("g"))] = heads;
+    return host_time(*scores, pass, times, degrees).value * 1e6;
+  };
+  const double forward = micros(Pass::Forward, 1, 1), backward = micros(Pass::BackwardInput, 1, 1);
+  EXPECT_DOUBLE_EQ(micros(Pass::Forward, 2, 1), forward);  // four heads of one sample
+  EXPECT_DOUBLE_EQ(micros(Pass::Forward, 1, 2), forward);  // two heads of two samples
+  EXPECT_DOUBLE_EQ(micros(Pass::Forward, 2, 2), forward + 4 * 101);
+  EXPECT_DOUBLE_EQ(micros(Pass::BackwardInput, 2, 2), backward + 4 * 11);
+}
+
+// Eight experts, two a token; the type has two bytes. A device that has one expert need not sort.
+TEST(Runtime, SortsReceivedTokensByExpert) {
+  constexpr std::int64_t kTokens = 4096, kWidth = 1024;
+  GraphBuilder b("g", 1, DataType::Float16);
+  const TensorId x = b.data("x", {1, kTokens, kWidth}, DataType::Float16),
+                 p = b.data("p", {1, kTokens, 8}, DataType::Float16);
+  b.add("moe_dispatch", "dispatch", {x, p}, {{"top_k", 2}, {"capacity", 1024}});
+  const OperatorGraph graph = b.build();
+  const Operator& op = graph.operators().front();
+  const Topology topology = make_topology("dgx-a100:gpus=1");
+  const auto time = [&](std::string_view runtime, std::int64_t experts) {
+    std::vector<Range> ranges;
+    for (const Factor& f : op.factors) ranges.push_back({0, f.size});
+    ranges[static_cast<std::size_t>(op.factor("e"))] = {0, experts};
+    return CostModel(topology, nullptr, parse_runtime(runtime))
+        .operator_time(graph, op, Pass::Forward, ranges, DeviceId(0))
+        .value;
+  };
+  const double sorted = 2.0 * 2 * kTokens * kWidth * 2 / (2039e9 * 0.8);
+  EXPECT_NEAR(time("megatron", 8) - time("pipesim", 8), sorted, 1e-9);
+  EXPECT_NEAR(time("megatron:dispatcher=alltoall", 4) - time("pipesim", 4), sorted / 2, 1e-9);
+  EXPECT_DOUBLE_EQ(time("megatron:dispatcher=hybridep", 8), time("pipesim", 8));
+  EXPECT_DOUBLE_EQ(time("megatron:dispatcher=deepep", 8), time("pipesim", 8));
+  EXPECT_DOUBLE_EQ(time("megatron", 1), time("pipesim", 1));
 }
 
 // An A100 moves 2039 GB/s x 0.8.
