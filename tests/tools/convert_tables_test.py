@@ -206,7 +206,9 @@ class Runs(Converted):
                                                      "GBS": 256, "MBS": 2, "PP": 1, "VP": "n/a", "EP": "n/a",
                                                      "Precision": "FP8"}))
         self.assertEqual([row["runtime"].split(":")[0] for row in rows[:4]], ["cuda-graph", "megatron", "megatron", "megatron"])
-        self.assertTrue(rows[0]["recipe"].endswith("4-4-4-1,recompute=mla_up_proj"))
+        self.assertTrue(rows[0]["recipe"].endswith("4-4-4-1,recompute=mla_up_proj,schedule=interleaved-beside:4"))
+        self.assertTrue(rows[1]["recipe"].endswith("4-4-4-1,recompute=mla_up_proj"))
+        self.assertEqual([row["runtime"].partition("dispatcher=")[2] for row in rows[:4]], 3 * ["hybridep"] + [""])
         self.assertEqual([row["model"].split("mxfp8")[1] for row in rows[:4]],
                          [",further_tokens=1", ",further_tokens=1", "", ""])
         self.assertEqual([row["optimizer"] for row in rows[:5]], 3 * ["adam,moments=bfloat16"] + ["", "muon"])

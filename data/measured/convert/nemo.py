@@ -112,6 +112,8 @@ class Published:
         text += ",layers=" + stages if stages else ""
         if self.told and self.told["recompute"]:
             text += ",recompute=" + self.told["recompute"].replace("block:", "full:")
+        if self.told and self.told["expert_overlap"]:
+            text += f",schedule=interleaved-beside:{d.pp}"
         return text
 
     def further_tokens(self):
@@ -126,10 +128,10 @@ class Published:
         return own + ([f"further_tokens={further}"] if further else [])
 
     def runtime(self):
-        """The columns `dispatcher` and `expert_overlap` of the recipe are what a runtime may say of experts' messages."""
         if not self.told:
             return runtime_of(True)
-        return runtime_of(self.told["tensor_overlap"] == "yes", self.told["graphs"] == "full_iteration")
+        return runtime_of(self.told["tensor_overlap"] == "yes", self.told["graphs"] == "full_iteration",
+                          self.told["dispatcher"])
 
     def run(self):
         row, system = self.row, " " + self.gpu if self.several else ""
