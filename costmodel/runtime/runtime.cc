@@ -18,6 +18,8 @@ namespace {
 
 constexpr Seconds micro(double us) { return Seconds(us * 1e-6); }
 
+constexpr Seconds kStepOfGraph(50e-6);
+
 std::vector<RuntimePreset> all_presets() {
   const HostTimes megatron{.module = micro(60),
                            .backward = micro(45),
@@ -37,11 +39,11 @@ std::vector<RuntimePreset> all_presets() {
                            .step = micro(1350),
                            .weight = micro(400),
                            .slice = micro(1)};
-  HostTimes compiled, graph;
+  HostTimes compiled, graph = times_in_graphs();
   // Compiled block by block: what a compiled region takes beside its kernels, spread over its operators.
   compiled.module = micro(60), compiled.backward = micro(60), compiled.kernel = micro(8);
   compiled.collective = micro(60), compiled.step = micro(500);
-  graph.kernel = graph.expert = micro(0.5), graph.collective = micro(1), graph.step = micro(50);
+  graph.step = kStepOfGraph;
   constexpr double kUpdate = 1.3;
   const std::string on_a100 = "host: fitted to 721 runs of Megatron-DeepSpeed on A100 (VIA-Research/vTrain)";
   using enum ReductionOverlap;
@@ -90,19 +92,30 @@ std::vector<RuntimePreset> all_presets() {
   Runtime megatron_runtime = of_megatron("megatron", with_experts);
   megatron_runtime.reads_token_counts = true;
   torch_eager.reads_token_counts = torch_compile.reads_token_counts = true;
+  Runtime graph_runtime = of_megatron("cuda-graph", graph);
+  graph_runtime.graphs.iteration = true;
   return {
       {Runtime(), "pipesim's own executor; its host is not modelled", ""},
       {megatron_runtime, "Megatron-LM: PyTorch, kernel by kernel", on_a100},
       {torch_eager, "PyTorch, kernel by kernel, with FlashAttention-2", on_a100},
       {torch_compile, "PyTorch, compiled block by block, with FlashAttention-2",
        "host: 2 runs of small blocks on an H100 (docs/examples/pytorch_h100.csv); collectives: as megatron"},
-      {of_megatron("cuda-graph", graph), "Megatron-LM whose steps are CUDA graphs",
+      {graph_runtime, "Megatron-LM whose steps are CUDA graphs",
        "host: 0.5 us a kernel of a graph, estimated"},
       {nanotron_runtime, "nanotron: PyTorch, kernel by kernel, with FlashAttention-2",
        "host: fitted to runs on H100 of the Ultra-Scale Playbook"},
       {internevo, "InternEvo: PyTorch, kernel by kernel, with FlashAttention-2", on_a100},
       {deepspeed, "DeepSpeed: PyTorch, kernel by kernel, with FlashAttention-2", on_a100},
   };
+}
+
+// Graphs of a whole iteration leave nothing to the host; their buffers have fixed sizes.
+void set_graphs(const std::string& text, Runtime& runtime) {
+  runtime.graphs = parse_cuda_graphs(text);
+  if (!runtime.graphs.iteration) return;
+  runtime.host = times_in_graphs();
+  runtime.host.step = kStepOfGraph;
+  runtime.reads_token_counts = false;
 }
 
 // A figure that a text may change.
@@ -218,6 +231,7 @@ const std::vector<RuntimeKey>& runtime_keys() {
          constexpr double kMost = 64;
          r.dispatcher_multiprocessors = static_cast<std::int32_t>(number_between(text, 0, kMost));
        }},
+      {"graphs", "none, iteration, layer, or parts of layers such as attn+moe_router", set_graphs},
       either_key("token-counts", "on-device", "read", &Runtime::reads_token_counts),
       {"update", "1 to 10",
        [](const std::string& text, Runtime& r) { r.update = number_between(text, 1, 10); }},
@@ -307,6 +321,12 @@ Runtime with_dispatcher(const Runtime& runtime, Dispatcher dispatcher, std::int3
   return parse_runtime(text);
 }
 
+Runtime with_graphs(const Runtime& runtime, CudaGraphs graphs) {
+  if (runtime.graphs == graphs) return runtime;
+  const char mark = runtime.name.find(':') == std::string::npos ? ':' : ',';
+  return parse_runtime(fmt::format("{}{}graphs={}", runtime.name, mark, name_of(graphs)));
+}
+
 Runtime with_step_memory_of(const Runtime& runtime, const Runtime& changed) {
   std::vector<std::string> parts;
   if (runtime.step_gradients != changed.step_gradients) {
@@ -329,6 +349,13 @@ Runtime with_step_memory_of(const Runtime& runtime, const Runtime& changed) {
   if (parts.empty()) return changed;
   const char mark = changed.name.find(':') == std::string::npos ? ':' : ',';
   return parse_runtime(fmt::format("{}{}{}", changed.name, mark, fmt::join(parts, ",")));
+}
+
+HostTimes times_in_graphs() {
+  HostTimes times;
+  times.kernel = times.expert = Seconds(0.5e-6);
+  times.collective = Seconds(1e-6);
+  return times;
 }
 
 HostTimes HostTimes::scaled(double factor) const {

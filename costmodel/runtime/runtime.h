@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "costmodel/runtime/cuda_graphs.h"
 #include "models/operator.h"
 #include "sim/base/units.h"
 
@@ -28,6 +29,9 @@ struct HostTimes {
   [[nodiscard]] HostTimes scaled(double factor) const;
   bool operator==(const HostTimes&) const = default;
 };
+
+/// The times of what is launched within a CUDA graph: 0.5 us a kernel, an estimate.
+HostTimes times_in_graphs();
 
 /// Whether a framework reduces gradients while backward still runs, where no pipeline orders its steps.
 enum class ReductionOverlap : std::uint8_t {
@@ -139,6 +143,9 @@ struct Runtime {
   /// them (Megatron-LM's cuda_sync_point, .tolist() in torchtitan). Buffers of a fixed size need no such
   /// wait.
   bool reads_token_counts = false;
+  /// `host` holds for graphs of a whole iteration; parts of layers are launched in times_in_graphs(), behind
+  /// one module for those of a layer together.
+  CudaGraphs graphs = {};
   /// Whether received tokens are sorted by expert in kernels of their own, not in those that bring them.
   [[nodiscard]] bool sorts_tokens() const {
     return separate_kernels && dispatcher != Dispatcher::DeepEp && dispatcher != Dispatcher::HybridEp;
@@ -164,6 +171,7 @@ Runtime with_expandable_segments(const Runtime& runtime);
 /// The runtime with a dispatcher and the multiprocessors that it is given; 0: as many as it takes unasked.
 Runtime with_dispatcher(const Runtime& runtime, Dispatcher dispatcher, std::int32_t multiprocessors);
 std::string_view name_of(Dispatcher dispatcher);
+Runtime with_graphs(const Runtime& runtime, CudaGraphs graphs);
 /// The second runtime, with what the first one holds for gradients and steps, and with its allocator.
 Runtime with_step_memory_of(const Runtime& runtime, const Runtime& changed);
 /// The keys, with what they may be, for help.

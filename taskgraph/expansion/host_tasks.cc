@@ -1,9 +1,11 @@
 #include "taskgraph/expansion/host_tasks.h"
 
 #include <algorithm>
+#include <set>
 
 #include "taskgraph/expansion/add_tasks.h"
 #include "taskgraph/expansion/strategy_expander.h"
+#include "taskgraph/plan/layer_modules.h"
 
 namespace pipesim {
 namespace {
@@ -43,6 +45,10 @@ void HostTasks::begin(const PipelineOrder& order) {
     segment_of_.push_back(segment_ends_.size());
   }
   segment_ends_.push_back(graph.operators().size());
+  if (const CudaGraphs graphs = contents_.costs().runtime().graphs; graphs.modules != 0)
+    graph_of_ = graphed_segments(graph, graphs, layers_of(graph));
+  std::set<std::int32_t> begun{kNoSegment};
+  for (const std::int32_t number : graph_of_) begins_graph_.push_back(begun.insert(number).second);
   stages_on_several_nodes_ = has_stages_on_several_nodes();
   by_segment_.resize(segment_ends_.size());
   number_of_device_.assign(contents_.costs().topology().num_devices(), -1);
@@ -71,8 +77,27 @@ HostTasks::Part& HostTasks::part_of(DeviceId device, Phase phase) {
   return (*now_collected_)[static_cast<std::size_t>(number)].parts[phase];
 }
 
+HostTimes HostTasks::times_of(OperatorId op) const {
+  const HostTimes& host = contents_.costs().runtime().host;
+  if (graph_of_.empty() || graph_of_[op.index()] == kNoSegment) return host;
+  HostTimes times = times_in_graphs();
+  if (begins_graph_[op.index()]) {
+    times.module = host.module;
+    times.backward = host.backward;
+  }
+  return times;
+}
+
+bool HostTasks::in_one_graph(const Wiring& wiring) const {
+  if (graph_of_.empty()) return false;
+  const std::int32_t graph = graph_of_[wiring.sources.front().op.index()];
+  return graph != kNoSegment && std::ranges::all_of(wiring.destinations, [&](UseRef reader) {
+           return graph_of_[reader.op.index()] == graph;
+         });
+}
+
 void HostTasks::add_operator(OperatorId op, const BoundOperator& bound, const OperatorTasks& tasks) {
-  const HostTimes& times = contents_.costs().runtime().host;
+  const HostTimes times = times_of(op);
   const Seconds collective = times.collective;
   const auto time_of = [&](Pass pass) {
     return host_time(contents_.graph().op(op), pass, times, bound.config.degrees);
@@ -123,7 +148,7 @@ void HostTasks::count_launches(std::size_t first_wiring) {
     seen.erase(std::unique(seen.begin(), seen.end()), seen.end());
     for (const auto& [device, task] : seen) {
       Seconds& time = launches_[launch_key(segment, phase, device)];
-      time += times.collective;
+      time += in_one_graph(w) ? times_in_graphs().collective : times.collective;
       if (by_member) time += times.member * static_cast<double>(sizes[static_cast<std::size_t>(task)]);
     }
   }

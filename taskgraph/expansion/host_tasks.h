@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "taskgraph/binding/bound_operator.h"
 #include "taskgraph/expansion/made_tasks.h"
 #include "taskgraph/expansion/task_graph.h"
 #include "taskgraph/plan/pipeline.h"
@@ -71,9 +72,15 @@ class HostTasks {
   StrategyExpander& expander_;
   const PlanContents& contents_;
   const ExpandedStrategy& made_;
+  /// The times of an operator, which depend on the CUDA graph that has it.
+  [[nodiscard]] HostTimes times_of(OperatorId op) const;
+  [[nodiscard]] bool in_one_graph(const Wiring& wiring) const;
+
   bool begun_ = false, splits_backward_ = false, stages_on_several_nodes_ = false;
   std::vector<std::size_t> segment_ends_;                // behind the last operator of each
   std::vector<std::size_t> segment_of_;                  // by operator
+  std::vector<std::int32_t> graph_of_;                   // CUDA graphs, by operator; empty: there are none
+  std::vector<bool> begins_graph_;                       // by operator
   std::unordered_map<std::uint64_t, Chain> chains_;      // of the first microbatch of each way
   std::unordered_map<std::uint64_t, Chain> now_;         // of the microbatch that is being added
   std::unordered_map<std::uint64_t, Seconds> launches_;  // of communication, by segment, phase, device

@@ -57,6 +57,26 @@ class LayerModules {
     return {};
   }
 
+  [[nodiscard]] std::vector<std::size_t> operators_of(GraphModule module) const {
+    const auto behind_norm = [&](auto wanted) { return with_sums(part_behind_norm(wanted)); };
+    using Part = std::vector<std::size_t>;
+    switch (module) {
+      case GraphModule::Attention:
+        return behind_norm([&](const Part& part) { return has_attention(part) && !has_scan(part); });
+      case GraphModule::Mlp:
+        return with_sums(mlp());
+      case GraphModule::Moe:
+        return behind_norm([&](const Part& part) { return has_experts(part); });
+      case GraphModule::MoeRouter:
+        return router();
+      case GraphModule::MoePreprocess:
+        return dispatch_;
+      case GraphModule::Mamba:
+        return behind_norm([&](const Part& part) { return has_scan(part); });
+    }
+    return {};
+  }
+
  private:
   [[nodiscard]] const Operator& op(std::size_t i) const { return graph_.operators()[i]; }
   [[nodiscard]] bool inside(std::size_t i) const { return std::ranges::binary_search(operators_, i); }
@@ -129,6 +149,35 @@ class LayerModules {
   }
   [[nodiscard]] bool has_attention(const std::vector<std::size_t>& part) const {
     return std::ranges::any_of(part, [&](std::size_t i) { return is_attention(op(i).kind); });
+  }
+
+  [[nodiscard]] bool has_scan(const std::vector<std::size_t>& part) const {
+    return std::ranges::any_of(part, [&](std::size_t i) {
+      return op(i).kind == "state_space_scan" || op(i).kind == "selective_scan";
+    });
+  }
+
+  // The part, and the sum with the stream behind it.
+  [[nodiscard]] std::vector<std::size_t> with_sums(std::vector<std::size_t> part) const {
+    for (std::size_t k = 0; k < part.size(); ++k) {
+      if (op(part[k]).kind == "add") continue;
+      for (const std::size_t reader : readers(part[k])) {
+        if (is_add(reader) && std::ranges::find(part, reader) == part.end()) part.push_back(reader);
+      }
+    }
+    return part;
+  }
+
+  // What leads to the dispatch from the norm before experts, and experts that all tokens share.
+  [[nodiscard]] std::vector<std::size_t> router() const {
+    std::vector<std::size_t> part = part_behind_norm([&](const auto& p) { return has_experts(p); });
+    const std::vector<std::size_t> shared = shared_experts(),
+                                   before = reached(dispatch_, backward(), [](std::size_t) { return true; });
+    std::erase_if(part, [&](std::size_t i) {
+      return is_dispatch(op(i)) ||
+             (!std::ranges::binary_search(before, i) && !std::ranges::binary_search(shared, i));
+    });
+    return part;
   }
 
   [[nodiscard]] std::vector<std::size_t> mlp() const {
@@ -257,6 +306,21 @@ std::vector<std::int32_t> module_segments(const OperatorGraph& graph, const Reco
                     }
                     if (fresh) ++next;
                   });
+  return segments;
+}
+
+std::vector<std::int32_t> graphed_segments(const OperatorGraph& graph, CudaGraphs graphs,
+                                           const std::vector<std::int32_t>& layer_of) {
+  std::vector<std::int32_t> segments(graph.operators().size(), kNoSegment);
+  std::int32_t next = 0;
+  for (std::vector<std::size_t>& operators : operators_by_layer(graph, layer_of)) {
+    const LayerModules layer(graph, std::move(operators));
+    for (std::size_t m = 0; m < kGraphModules; ++m) {
+      if (!graphs.has(static_cast<GraphModule>(m))) continue;
+      for (const std::size_t i : layer.operators_of(static_cast<GraphModule>(m))) segments[i] = next;
+    }
+    ++next;
+  }
   return segments;
 }
 

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "costmodel/runtime/cuda_graphs.h"
 #include "models/operator_graph.h"
 #include "taskgraph/plan/recompute.h"
 
@@ -21,6 +22,11 @@ std::vector<std::int32_t> module_segments(const OperatorGraph& graph, const Reco
 /// Returns those of Kind::Operators.
 std::vector<std::int32_t> operator_segments(const OperatorGraph& graph,
                                             const std::vector<std::int32_t>& layer_of);
+
+/// Returns the number of the CUDA graph that launches each operator, one for each layer that has such
+/// modules, or kNoSegment.
+std::vector<std::int32_t> graphed_segments(const OperatorGraph& graph, CudaGraphs graphs,
+                                           const std::vector<std::int32_t>& layer_of);
 
 /// Returns the recomputation without the modules that no layer has, or none where it has no others.
 Recompute with_modules_of(const OperatorGraph& graph, Recompute recompute);

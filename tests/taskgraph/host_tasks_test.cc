@@ -7,6 +7,7 @@
 
 #include "models/graph_builder.h"
 #include "models/zoo/zoo.h"
+#include "taskgraph/plan/layer_modules.h"
 #include "taskgraph/plan/plan.h"
 #include "tests/taskgraph/replica_plans.h"
 #include "tests/taskgraph/simulated_plan.h"
@@ -135,6 +136,35 @@ TEST(HostTasks, WaitForCountsOfTokens) {
   };
   EXPECT_THAT(waits("read"), testing::ElementsAre(true, true));
   EXPECT_THAT(waits("on-device"), testing::Each(false));
+}
+
+// Hosts are all that takes time: a module and a kernel cost 100 us, a kernel of a graph half a microsecond.
+TEST(HostTasks, LaunchPartsOfLayersAsGraphs) {
+  const OperatorGraph graph = make_zoo_model(
+      "mixtral-8x7b:batch=1,layers=3,hidden=16,heads=2,kv_heads=2,ffn=16,vocab=32,sequence=8,experts=4");
+  const Topology topology = make_topology("dgx-a100:gpus=1");
+  const auto time = [&](const std::string& graphs) {
+    return static_cast<double>(time_of(graph, topology,
+                                       with_host("module=10ms,backward=10ms,graphs=" + graphs),
+                                       on_first_device(graph), {})) /
+           1e6;
+  };
+  const auto modules = [&](std::string_view wanted) {
+    const std::vector<std::int32_t> graphed =
+        graphed_segments(graph, parse_cuda_graphs(wanted), layers_of(graph));
+    double count = 0;
+    for (std::size_t i = 0; i < graphed.size(); ++i) {
+      if (graphed[i] != kNoSegment && !graph.operators()[i].moves_nothing) ++count;
+    }
+    return count;
+  };
+  const double all = time("none");
+  for (const char* graphs : {"attn", "moe_router", "attn+moe_router+moe_preprocess", "layer"}) {
+    EXPECT_GT(modules(graphs), 3) << graphs;
+    // Forward and backward of all in a layer's graph together cost one module each.
+    EXPECT_NEAR(all - time(graphs), 2 * 10 * (modules(graphs) - 3), 0.01 * all) << graphs;
+  }
+  EXPECT_LT(time("iteration"), 0.02 * all);
 }
 
 TEST(ReductionOverlap, MayWaitForBackward) {

@@ -130,8 +130,9 @@ class Published:
     def runtime(self):
         if not self.told:
             return runtime_of(True)
-        return runtime_of(self.told["tensor_overlap"] == "yes", self.told["graphs"] == "full_iteration",
-                          self.told["dispatcher"])
+        graphs = "iteration" if self.told["graphs"] == "full_iteration" else (
+            self.told["graph_scope"] or ("layer" if self.told["graphs"] else ""))
+        return runtime_of(self.told["tensor_overlap"] == "yes", graphs, self.told["dispatcher"])
 
     def run(self):
         row, system = self.row, " " + self.gpu if self.several else ""

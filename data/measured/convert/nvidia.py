@@ -122,9 +122,9 @@ class Degrees:
         return text + (",reduce=overlapped" if self.pp > 1 else "")
 
 
-def runtime_of(tensor_overlap, graphs=False, dispatcher=""):
+def runtime_of(tensor_overlap, graphs="", dispatcher=""):
     """Communication of tensor parallelism, too, runs beside compute with NeMo and Megatron-Bridge (tp_comm_overlap), and
-    where MLPerf's configurations say so. Products add to gradients' sums, Megatron-LM's default. `graphs`: each iteration is
-    one CUDA graph. `dispatcher`: what brings tokens to experts."""
-    return ("cuda-graph" if graphs else "megatron") + ":overlap=always,gradient-sums=in-products,tensor-overlap=" + (
-        "always" if tensor_overlap else "never") + (f",dispatcher={dispatcher}" if dispatcher else "")
+    where MLPerf's configurations say so. Products add to gradients' sums, Megatron-LM's default. `graphs`: the
+    parts of layers that are CUDA graphs, or "iteration". `dispatcher`: what brings tokens to experts."""
+    text = "megatron:overlap=always,gradient-sums=in-products,tensor-overlap=" + ("always" if tensor_overlap else "never")
+    return text + (f",dispatcher={dispatcher}" if dispatcher else "") + (f",graphs={graphs}" if graphs else "")

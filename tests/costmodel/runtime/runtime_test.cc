@@ -84,6 +84,24 @@ TEST(Runtime, TakesOverWhatAnotherHoldsForSteps) {
             "megatron:flash=2,step-gradients=own");
 }
 
+TEST(Runtime, RecordsGraphsOfPartsOrOfAll) {
+  for (const char* graphs :
+       {"none", "iteration", "layer", "attn", "mlp+mamba", "attn+moe_router+moe_preprocess"})
+    EXPECT_EQ(name_of(parse_cuda_graphs(graphs)), graphs);
+  EXPECT_EQ(name_of(parse_cuda_graphs("mamba+attn")), "attn+mamba");
+  Runtime whole = parse_runtime("megatron:graphs=iteration");
+  const Runtime preset = parse_runtime("cuda-graph");
+  whole.name = preset.name;
+  EXPECT_EQ(whole, preset);
+  EXPECT_EQ(with_graphs(parse_runtime("megatron"), parse_cuda_graphs("attn")).name, "megatron:graphs=attn");
+  EXPECT_EQ(parse_runtime("megatron:graphs=attn").host, parse_runtime("megatron").host);
+  EXPECT_THAT(why_refused("megatron:graphs=attention"),
+              HasSubstr("allowed: none, iteration, layer, or modules"));
+  EXPECT_THAT(why_refused("megatron:graphs=moe_preprocess"), HasSubstr("with moe_router alone"));
+  EXPECT_THAT(why_refused("megatron:graphs=moe+moe_router"), HasSubstr("moe_router without moe"));
+  EXPECT_THAT(why_refused("megatron:graphs="), HasSubstr("allowed: none"));
+}
+
 TEST(Runtime, NamesWhatIsAllowed) {
   EXPECT_THAT(why_refused("megatron:step-gradients=yes"), HasSubstr("allowed: own, float32, flat"));
   EXPECT_THAT(why_refused("megatron:optimizer-kernel=none"), HasSubstr("allowed: fused, foreach, single"));

@@ -188,19 +188,19 @@ TEST(Megatron, SaysWhatItLeavesOutOrCannotRead) {
 TEST(Megatron, TellsWhatItDoesNotModelOrKnow) {
   const FrameworkRun run = run_of_text(
       kUsualArguments +
-          "--recompute-granularty full --lr 1e-4 --rampup-batch-size 1 1 100 --cuda-graph-impl none "
+          "--recompute-granularty full --lr 1e-4 --rampup-batch-size 1 1 100 --optimizer-cuda-graph "
           "--partition-activations --fine-grained-activation-offloading "
-          "--lora-rank 16 --enable-cuda-graph --save $DIR --my-own-switch",
+          "--lora-rank 16 --save $DIR --my-own-switch",
       8);
   EXPECT_EQ(run.left_out,
             (std::vector<std::string>{
                 "--recompute-granularty: no version of Megatron-LM has it, so it is left out (did you mean "
                 "\"--recompute-granularity\"?)",
                 "--rampup-batch-size: the batch is that of --global-batch-size from the start",
+                "--optimizer-cuda-graph: kernels of the optimizer are started one by one",
                 "--partition-activations: the kept inputs of layers are whole on each device of tp",
                 "--fine-grained-activation-offloading: activations stay on their device",
                 "--lora-rank: all weights are trained, without adapters",
-                "--enable-cuda-graph: kernels are started one by one",
                 "--my-own-switch: no version of Megatron-LM has it, so it is left out"}));
 }
 
@@ -213,10 +213,10 @@ TEST(Megatron, FlagsAreKnownOnce) {
     EXPECT_TRUE(name.starts_with("--") && name.find_first_of(" _") == std::string::npos) << name;
     EXPECT_NE(megatron_flag(MegatronFile::modern(name)), nullptr) << name;
   }
-  const MegatronFlag* const told = megatron_flag("--cuda-graph-impl");
+  const MegatronFlag* const told = megatron_flag("--megatron-fsdp-grad-comm-dtype");
   ASSERT_NE(told, nullptr);
-  EXPECT_FALSE(asks_for(*told, "none"));
-  EXPECT_TRUE(asks_for(*told, "local"));
+  EXPECT_FALSE(asks_for(*told, "fp32"));
+  EXPECT_TRUE(asks_for(*told, "bf16"));
 }
 
 // Names of forks and of earlier versions.

@@ -42,6 +42,7 @@ ReadPlan read_framework_plan(const Plan& plan, const RecipeModel& model, const T
   p.expandable_segments = plan.runtime.expandable_segments;
   p.dispatcher = plan.runtime.dispatcher;
   p.dispatcher_multiprocessors = plan.runtime.dispatcher_multiprocessors;
+  p.graphs = plan.runtime.graphs;
   p.hosts = hosts_of(topology);
   if (!found.differing.empty())
     read.beyond_recipes.push_back(

@@ -33,6 +33,7 @@ struct FrameworkPlan {
   bool expandable_segments = false;  ///< of PyTorch's allocator
   Dispatcher dispatcher = Dispatcher::AsModel;
   std::int32_t dispatcher_multiprocessors = 0;  ///< see Runtime
+  CudaGraphs graphs;
   Hosts hosts;
   FrameworkVersion version = {};  ///< that the export is for; without a name, the framework's newest
   std::string base = {};          ///< torchtitan: MODULE:FUNCTION, a configuration of the model; "": its own

@@ -25,6 +25,7 @@ struct FrameworkRun {
   /// usual.
   Dispatcher dispatcher = Dispatcher::AsModel;
   std::int32_t dispatcher_multiprocessors = 0;
+  CudaGraphs graphs;
   bool expandable_segments = false;  ///< of PyTorch's allocator, where the framework's runtime has fixed ones
   std::vector<std::string> left_out;     ///< "--tp-comm-overlap: products and …": what is taken otherwise
   std::optional<std::int64_t> launched;  ///< devices that its script starts; nothing: no file says that

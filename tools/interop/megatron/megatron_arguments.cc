@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "tools/interop/megatron/megatron_graphs.h"
 #include "tools/interop/megatron/megatron_model.h"
 #include "tools/interop/megatron/megatron_optimizer.h"
 
@@ -68,6 +69,7 @@ void write_megatron_parallelism(const FrameworkPlan& plan, MegatronWriter& w) {
   usual.order = kUsualOrder;
   if (order_text(r) != order_text(usual)) w.flag("--use-tp-pp-dp-mapping");
   if (r.tensor_overlap.value_or(false) && r.sequence_parallel) w.flag("--tp-comm-overlap");
+  write_megatron_graphs(plan, w);
 }
 
 void write_megatron_optimizer(const FrameworkPlan& plan, MegatronWriter& w) {

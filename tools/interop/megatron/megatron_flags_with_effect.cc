@@ -9,10 +9,12 @@ constexpr std::array kRowsWithEffect = std::to_array<FlagRow>({
     // Read.
     {"--DDP-impl --account-for-embedding-in-pipeline-split --account-for-loss-in-pipeline-split "
      "--accumulate-allreduce-grads-in-fp32 --add-qkv-bias --attention-backend --attention-dropout "
-     "--bert-no-binary-head --bf16 --context-parallel-size --cp-comm-type --data-parallel-sharding-strategy "
+     "--bert-no-binary-head --bf16 --context-parallel-size --cp-comm-type --cuda-graph-impl "
+     "--cuda-graph-modules --cuda-graph-scope --data-parallel-sharding-strategy "
      "--decoder-first-pipeline-num-layers --decoder-last-pipeline-num-layers --decoder-num-layers "
      "--decoder-seq-length --deepspeed --deepspeed-config --disable-bias-linear --ds-sequence-parallel-size "
-     "--embed-layernorm --enable-expert-tensor-parallelism --encoder-num-layers --encoder-seq-length "
+     "--embed-layernorm --enable-cuda-graph --enable-expert-tensor-parallelism --encoder-num-layers "
+     "--encoder-seq-length --external-cuda-graph "
      "--exp-avg-dtype --exp-avg-sq-dtype --expert-interval --expert-model-parallel-size "
      "--expert-tensor-parallel-size --ffn-hidden-size --fp16 "
      "--first-last-layers-bf16 --fp4-format --fp4-recipe --fp8-format --fp8-recipe --gas --gated-linear-unit "
@@ -66,9 +68,8 @@ constexpr std::array kRowsWithEffect = std::to_array<FlagRow>({
      "--delta-offload-bytes-across-pp-ranks --fine-grained-activation-offloading "
      "--fine-grained-offloading-max-inflight-offloads --min-offloaded-tensor-size --offload-modules",
      FlagEffect::NotModelled, "activations stay on their device", ""},
-    {"--cuda-graph-impl --cuda-graph-modules --cuda-graph-scope --enable-cuda-graph --external-cuda-graph "
-     "--optimizer-cuda-graph",
-     FlagEffect::NotModelled, "kernels are started one by one", ""},
+    {"--optimizer-cuda-graph", FlagEffect::NotModelled, "kernels of the optimizer are started one by one",
+     ""},
     {"--use-tutel", FlagEffect::NotModelled, "tokens are permuted by usual kernels", ""},
     {"--moe-permute-fusion-into-hybridep --moe-router-fusion --moe-single-grouped-bias "
      "--moe-single-grouped-weight --moe-use-grouped-tensor --moe-use-legacy-grouped-gemm "

@@ -7,6 +7,7 @@
 #include <limits>
 #include <numeric>
 
+#include "tools/interop/megatron/megatron_graphs.h"
 #include "tools/interop/megatron/megatron_sizes.h"
 
 namespace pipesim {
@@ -329,6 +330,7 @@ void refuse_megatron_definition(const FrameworkPlan& plan, RuleCheck& check) {
   if (!s.latent) refuse_plain_scaling(plan, check);
   if (s.experts) refuse_router(plan, check);
   refuse_products(plan, check);
+  refuse_megatron_graphs(plan, check);
 }
 
 }  // namespace pipesim

@@ -17,6 +17,7 @@
 #include "tools/interop/framework/stage_layers.h"
 #include "tools/interop/megatron/megatron_allocator.h"
 #include "tools/interop/megatron/megatron_flags.h"
+#include "tools/interop/megatron/megatron_graphs.h"
 #include "tools/interop/megatron/megatron_layout.h"
 #include "tools/interop/megatron/megatron_optimizer.h"
 #include "tools/interop/megatron/megatron_sizes.h"
@@ -117,6 +118,7 @@ class RunReader {
     if (given("--no-gradient-accumulation-fusion") && !given("--use-megatron-fsdp"))  // which goes without
       leave_out("--no-gradient-accumulation-fusion", "kernels are fused as usual");
     read_dispatcher();
+    run_.graphs = megatron_graphs(file_, run_.left_out);
   }
 
   // DeepEP is the older backend of flex, and its own.
