@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "models/zoo/decoder/decoder_layers.h"
 #include "models/zoo/decoder/layer_pattern.h"
 
 namespace pipesim {
@@ -221,7 +222,7 @@ void set_vision(ZooText& text, const DecoderFeatures& f) {
 }
 
 std::string decoder_text(const DecoderFeatures& f) {
-  ZooText text("decoder");
+  ZooText text = ZooText::decoder(f.mixers, f.ffns);
   set_type_and_sequence(text, f);
   text.set("vocab", f.vocabulary);
   text.set("projection", f.tied ? "tied" : "untied");
@@ -244,6 +245,17 @@ std::string decoder_text(const DecoderFeatures& f) {
 }
 
 }  // namespace
+
+ZooText ZooText::decoder(std::string mixers, std::string ffns) {
+  ZooText text("decoder");
+  text.mixers_ = std::move(mixers);
+  text.ffns_ = std::move(ffns);
+  return text;
+}
+
+bool ZooText::is_used(std::string_view key) const {
+  return mixers_.empty() || layers_use(key, mixers_, ffns_);
+}
 
 void ZooText::add(std::int64_t value) { text_ += fmt::format("{}", value); }
 void ZooText::add(double value) { text_ += fmt::format("{}", value); }

@@ -10,9 +10,12 @@ namespace pipesim {
 class ZooText {
  public:
   explicit ZooText(std::string model) : text_(std::move(model) + ":") {}
+  /// A decoder with layers of these letters; options that none of them uses are left out.
+  static ZooText decoder(std::string mixers, std::string ffns);
 
   template <class T>
   void set(std::string_view key, const T& value) {
+    if (!is_used(key)) return;
     if (text_.back() != ':') text_ += ',';
     text_ += key;
     text_ += '=';
@@ -29,7 +32,9 @@ class ZooText {
   void add(std::string_view value) { text_ += value; }
   void add(std::int64_t value);
   void add(double value);
+  [[nodiscard]] bool is_used(std::string_view key) const;
   std::string text_;
+  std::string mixers_, ffns_;  // of a decoder
 };
 
 /// The model of the zoo that has these features: llama, qwen3-8b, mixtral-8x7b, qwen3-235b or deepseek-v3

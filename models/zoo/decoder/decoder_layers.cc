@@ -115,6 +115,7 @@ DecoderLayers::DecoderLayers(TransformerNetwork& net, const ZooValues& values)
                  .bias = values.word("ffn_bias") == "yes"},
       shared_ffn_(values.integer("shared_ffn")),
       shared_gate_(values.word("shared_gate") == "yes") {
+  check_options_of_letters(values);
   check_options_of_attention(values, mixers_);
   if (parallel_ && norms_after_) values.fail("residual=parallel needs norms=before");
   for (const char letter : ffns_) {

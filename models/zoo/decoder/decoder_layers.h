@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "models/zoo/decoder/latent_attention.h"
@@ -78,5 +79,12 @@ class DecoderLayers {
 
 /// All options of the zoo's decoder.
 ZooOptions decoder_options();
+
+/// Whether a layer of these patterns uses an option of the decoder; true for options of all layers. A pattern
+/// counts as a whole, so that a model with fewer layers keeps the options of those that it was cut short by.
+bool layers_use(std::string_view option, std::string_view mixers, std::string_view ffns);
+
+/// InputError for options that differ from their defaults though no layer uses them.
+void check_options_of_letters(const ZooValues& values);
 
 }  // namespace pipesim

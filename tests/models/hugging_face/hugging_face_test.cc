@@ -267,6 +267,15 @@ TEST(HuggingFace, RefusesWhatContradictsOrNamesOtherLayers) {
             "config.json: /topk_group: found 3, allowed: up to the 2 groups");
 }
 
+// A scan's config has options of attention and of experts that no layer uses, and its text has none.
+TEST(HuggingFace, NamesNoOptionThatNoLayerUses) {
+  const std::string text = read(small_config("mamba", R"("state_size": 8, "head_dim": 8)")).text;
+  EXPECT_THAT(text, testing::HasSubstr("ssm_states=8"));
+  EXPECT_THAT(text, testing::Not(testing::HasSubstr("activation=")));
+  EXPECT_THAT(text, testing::Not(testing::HasSubstr("ssm_chunk=")));
+  EXPECT_GT(make_zoo_model(text).parameter_count(), 0);
+}
+
 // What a key asks for and no layer has is told.
 TEST(HuggingFace, SaysWhatNoLayerHas) {
   EXPECT_THAT(read(small_config("novel", R"("sliding_window": 16)")).left_out,

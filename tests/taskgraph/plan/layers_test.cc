@@ -22,9 +22,10 @@ std::int32_t number_of_layer(std::string_view name) {
 
 // Each letter is a layer, though layers of different kinds have no operator in common.
 TEST(LayersOf, AreThoseOfLetters) {
-  const std::string sizes = "hidden=64,heads=4,ffn=96,vocab=100,sequence=32,ssm_heads=4,ssm_head_width=16,";
+  const std::string sizes = "hidden=64,heads=4,ffn=96,vocab=100,sequence=32,";
   for (const char* letters :
-       {"layers=6,mixers=M-,ffns=-E", "layers=8,mixers=M-M-F-M-,ffns=-D-E-D-E", "layers=4,mixers=WF,window=8",
+       {"layers=6,mixers=M-,ffns=-E,ssm_heads=4,ssm_head_width=16",
+        "layers=8,mixers=M-M-F-M-,ffns=-D-E-D-E,ssm_heads=4,ssm_head_width=16", "layers=4,mixers=WF,window=8",
         "layers=4,mixers=SR3,index_heads=2,index_width=8,index_keys=8",
         "layers=4,vision_words=8,vision_layers=5,vision_hidden=32,vision_heads=2,vision_ffn=48"}) {
     const OperatorGraph graph = make_zoo_model("decoder:" + sizes + letters);

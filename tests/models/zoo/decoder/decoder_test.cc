@@ -81,9 +81,9 @@ TEST(Decoder, CountsWhatEachFeatureAdds) {
   EXPECT_EQ(more("mixers=N"), -3 * 64 * 64);
   EXPECT_EQ(more("ffns=-"), -3 * 64 * 96 - 64);
   // A router and two experts of two products each, in a latent of 32; and the shared one, which has none.
-  EXPECT_EQ(more("gated=no,ffns=E,experts=2,top_k=1,expert_ffn=40,expert_latent=32,shared_ffn=48") -
-                more("gated=no,ffns=-"),
-            64 + 2 * 64 + 2 * 2 * 32 * 40 + 2 * 64 * 32 + 2 * 64 * 48);
+  EXPECT_EQ(
+      more("gated=no,ffns=E,experts=2,top_k=1,expert_ffn=40,expert_latent=32,shared_ffn=48") - more("ffns=-"),
+      64 + 2 * 64 + 2 * 2 * 32 * 40 + 2 * 64 * 32 + 2 * 64 * 48);
   EXPECT_EQ(more("sinks=all"), 4);
   // Patches, one layer, and the merger of four.
   EXPECT_EQ(more("vision_words=8,vision_layers=1,vision_hidden=32,vision_heads=2,vision_ffn=48,"
@@ -147,16 +147,43 @@ TEST(Decoder, SaysWhichOptionsContradict) {
   EXPECT_THAT(message("mixers=S,document_length=64"),
               HasSubstr("document_length needs layers without S and R"));
   EXPECT_THAT(message("residual=parallel,norms=both"), HasSubstr("residual=parallel needs norms=before"));
-  EXPECT_THAT(message("heads=32,window_kv_heads=5"),
+  EXPECT_THAT(message("heads=32,mixers=W,window_kv_heads=5"),
               HasSubstr("window_kv_heads=5 does not divide window_heads=32"));
   EXPECT_THAT(message("kv_heads=5"), HasSubstr("kv_heads=5 does not divide heads=32"));
   EXPECT_THAT(message("mixers=C,chunk=100,document_length=64"), HasSubstr("one must divide the other"));
-  EXPECT_THAT(message("delta_key_heads=3"),
+  EXPECT_THAT(message("mixers=D,delta_key_heads=3"),
               HasSubstr("delta_key_heads=3 does not divide delta_value_heads=32"));
-  EXPECT_THAT(message("ssm_groups=3"), HasSubstr("ssm_groups=3 does not divide ssm_heads=64"));
+  EXPECT_THAT(message("mixers=M,ssm_groups=3"), HasSubstr("ssm_groups=3 does not divide ssm_heads=64"));
   EXPECT_THAT(message("logit_cap=30,loss_chunks=4"), HasSubstr("logit_cap needs loss_chunks=0"));
   EXPECT_THAT(message("sequence=64,vision_words=64"), HasSubstr("leaves no word of sequence=64"));
   EXPECT_THAT(message("ffns=E,experts=2,top_k=3"), HasSubstr("top_k=3 is more than experts=2"));
+}
+
+// An option that no letter of the patterns uses would be a mistake that nobody sees.
+TEST(Decoder, RefusesOptionsThatNoLayerUses) {
+  const auto message = [](const std::string& options) {
+    return refusal([&] { (void)make_zoo_model("decoder:" + options); });
+  };
+  EXPECT_EQ(message("ssm_rank=8,mixers=(MF)16"),
+            "model \"decoder:mixers=(MF)16,ssm_rank=8\": ssm_rank=8 has no effect: no layer of "
+            "mixers=(MF)16 uses it, allowed with one of V");
+  const auto used_with = [&](const std::string& options, const std::string& letters) {
+    EXPECT_THAT(message(options), testing::EndsWith("uses it, allowed with one of " + letters)) << options;
+  };
+  used_with("window=64", "W");
+  used_with("mixers=W,window=64,chunk=64", "C");
+  used_with("index_keys=64", "S");
+  used_with("delta_kernel=3", "D");
+  used_with("ssm_heads=8", "M, V");
+  used_with("mixers=V,ssm_groups=2", "M");
+  used_with("mixers=V,head_norm=each", "F, W, C, G, S, R");
+  used_with("mixers=W,window=64,values=keys", "F, C, G, S, R");
+  used_with("experts=16", "E, B");
+  used_with("further_ffns=64", "a to z");
+  used_with("ffns=N,activation=gelu", "D, E, B, a to z");
+  // A model that is cut short keeps the options of the layers that it lost.
+  const std::string cut = "hidden=64,heads=4,ffn=96,vocab=100,ffns=D3E5,experts=4,expert_ffn=32,layers=";
+  EXPECT_EQ(decoder_parameters(cut + "2"), decoder_parameters("hidden=64,heads=4,ffn=96,vocab=100,layers=2"));
 }
 
 }  // namespace
