@@ -163,7 +163,11 @@ void read_latent(const ConfigReader& c, DecoderFeatures& f) {
   heads.value_width = c.size({"v_head_dim"});
   heads.rotary_width = 0;
   f.attention.window = heads;
-  c.pass_over({"head_dim", "qk_head_dim", "num_key_value_heads"});
+  const std::int64_t joined = heads.width + f.latent->rotary_width;
+  if (const auto given = c.value("qk_head_dim"); given && given->integer(0, std::int64_t{1} << 41) != joined)
+    given->fail(fmt::format("found {}, allowed: {}, the sum of \"qk_nope_head_dim\" and \"qk_rope_head_dim\"",
+                            given->text(), joined));
+  c.pass_over({"head_dim", "num_key_value_heads"});
   if (c.flag_or({"mla_use_nope"}, false)) std::ranges::replace(f.mixers, mixer::kFull, mixer::kUnplaced);
   if (c.flag_or({"mla_use_output_gate"}, false)) f.attention.gate = "element";
 }

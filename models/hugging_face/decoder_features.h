@@ -74,6 +74,7 @@ struct VisionFeatures {
 struct DecoderFeatures {
   std::optional<std::string> dtype;
   std::int64_t sequence = 0, layers = 0, hidden = 0, vocabulary = 0, ffn = 0;
+  std::int64_t further_layers = 0;  ///< for further tokens, which lists of layers may name, too
   bool tied = false, projection_bias = false;
   std::string mixers, ffns;  ///< a letter for each layer
   std::vector<std::int64_t> further_ffns;

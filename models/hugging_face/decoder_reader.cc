@@ -10,6 +10,9 @@ namespace {
 
 constexpr std::array<std::string_view, 3> kTypes{"float32", "float16", "bfloat16"};
 
+const ConfigReader::Names kFurtherTokens{"num_nextn_predict_layers", "mtp_num_hidden_layers",
+                                         "num_mtp_modules"};
+
 std::optional<std::string> data_type(const ConfigReader& c) {
   const auto type = c.value({"torch_dtype", "dtype"});
   if (!type) return std::nullopt;
@@ -71,6 +74,7 @@ void read_sizes(const ConfigReader& c, const ConfigReader& whole, const DecoderF
       kLongestSequence);
   f.sequence = std::min(positions, kLongestSequence);
   f.layers = count_of_layers(c);
+  f.further_layers = c.size_or(kFurtherTokens, 0);
   f.hidden = c.size({"hidden_size", "n_embd", "d_model"});
   f.vocabulary = c.size({"vocab_size", "padded_vocab_size"});
   f.ffn = width_of_ffn(c, f);
@@ -113,9 +117,8 @@ void read_own_keys(const ConfigReader& c, const DecoderFamily& family, DecoderFe
                                 "layernorm_epsilon", "norm_eps"},
                                0, 1, family.norm_epsilon);
   f.init_deviation = c.number_or({"initializer_range", "init_std"}, 0, 1, kUsualDeviation);
-  const ConfigReader::Names further{"num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules"};
-  if (c.size_or(further, 0) > 0) {
-    const JsonValue count = *c.value(further);
+  if (f.further_layers > 0) {
+    const JsonValue count = *c.value(kFurtherTokens);
     f.notes.push_back(fmt::format("{} = {}: no further tokens are predicted", key_of(count), count.text()));
   }
   c.pass_over({"use_mtp", "mtp_transformer_layers", "mtp_use_dedicated_embeddings",

@@ -34,6 +34,13 @@ std::vector<JsonValue> items_of_layers(const JsonValue& list, const DecoderFeatu
   // Layers for further tokens may follow those of the model.
   if (items.size() < count_of(f))
     list.fail(fmt::format("found {} items, allowed: one for each of the {} layers", items.size(), f.layers));
+  if (static_cast<std::int64_t>(items.size()) > f.layers + f.further_layers)
+    list.fail(
+        f.further_layers == 0
+            ? fmt::format("found {} items, allowed: one for each of the {} layers", items.size(), f.layers)
+            : fmt::format("found {} items, allowed: one for each of the {} layers, or with {} more for "
+                          "further tokens",
+                          items.size(), f.layers, f.further_layers));
   items.erase(items.begin() + f.layers, items.end());
   return items;
 }
@@ -139,6 +146,17 @@ std::string periodic(const DecoderFeatures& f, std::int64_t period, std::int64_t
   return letters;
 }
 
+// The number of a layer within a period.
+std::int64_t offset_within(const ConfigReader& c, std::string_view key, std::int64_t period) {
+  const auto offset = c.value(key);
+  if (!offset) return 0;
+  const std::int64_t number = offset->integer(0, std::int64_t{1} << 40);
+  if (number >= period)
+    offset->fail(
+        fmt::format("found {}, allowed: 0 to {}, since the period is {}", number, period - 1, period));
+  return number;
+}
+
 std::int64_t period_of(const JsonValue& value, const DecoderFeatures& f) {
   return value.integer(1, f.layers + 1);
 }
@@ -186,8 +204,8 @@ std::optional<std::string> named_mixers(const ConfigReader& c, const DecoderFami
     return periodic(f, period, period - 1, mixer::kFull, mixer::kDelta);
   }
   if (const auto period = c.value("attn_layer_period"))
-    return periodic(f, period_of(*period, f), c.size_or({"attn_layer_offset"}, 0), family.attention_letter,
-                    mixer::kSelective);
+    return periodic(f, period_of(*period, f), offset_within(c, "attn_layer_offset", period_of(*period, f)),
+                    family.attention_letter, mixer::kSelective);
   if (const auto indices = c.value("attn_layer_indices")) {
     std::string letters(count_of(f), mixer::kStateSpace);
     set_letters(letters, *indices, 0, mixer::kFull);
@@ -312,8 +330,8 @@ std::string letters_of_feed_forward(const ConfigReader& c, const DecoderFeatures
     return experts_by_period(f, first, period, period - 1);
   }
   if (const auto period = c.value("expert_layer_period"))
-    return periodic(f, period_of(*period, f), c.size_or({"expert_layer_offset"}, 0), ffn::kExperts,
-                    ffn::kDense);
+    return periodic(f, period_of(*period, f), offset_within(c, "expert_layer_offset", period_of(*period, f)),
+                    ffn::kExperts, ffn::kDense);
   const auto step = c.value("decoder_sparse_step");
   const std::int64_t period = step ? period_of(*step, f) : 1;
   std::string letters = experts_by_period(f, first, period, period - 1);

@@ -78,6 +78,9 @@ void read_vision(const ConfigReader& whole, DecoderFeatures& f) {
   read_merging(whole, v);
   if (v.head_width == 0 && v.hidden % v.heads != 0)
     config->config().fail(fmt::format("{} heads do not divide the width {}", v.heads, v.hidden));
+  if (const auto out = config->value("out_hidden_size");
+      out && out->integer(0, std::int64_t{1} << 40) != f.hidden)
+    out->fail(fmt::format("found {}, allowed: {}, the width of the text's layers", out->text(), f.hidden));
   v.words = whole.size_or({"mm_tokens_per_image", "vision_soft_tokens_per_image", "image_seq_length"},
                           v.positions > 0 ? v.positions / (v.merged * v.pooled) : kUsualWords);
   v.words = std::clamp<std::int64_t>(v.words, 1, std::clamp<std::int64_t>(f.sequence / 2, 1, kMostWords));
@@ -107,8 +110,7 @@ void read_vision(const ConfigReader& whole, DecoderFeatures& f) {
                    "use_thumbnail",
                    "boi_token_index",
                    "eoi_token_index"});
-  config->pass_over({"out_hidden_size",
-                     "num_key_value_heads",
+  config->pass_over({"num_key_value_heads",
                      "head_dim",
                      "layer_norm_eps",
                      "rms_norm_eps",

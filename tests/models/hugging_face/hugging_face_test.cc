@@ -267,6 +267,41 @@ TEST(HuggingFace, RefusesWhatContradictsOrNamesOtherLayers) {
             "config.json: /topk_group: found 3, allowed: up to the 2 groups");
 }
 
+TEST(HuggingFace, RefusesSizesThatContradictOneAnother) {
+  const auto message = [](const std::string& type, const std::string& more) {
+    return refusal([&] { (void)read(small_config(type, more)); });
+  };
+  const std::string latents =
+      R"("kv_lora_rank": 16, "qk_nope_head_dim": 8, "qk_rope_head_dim": 4, "v_head_dim": 8, "qk_head_dim": )";
+  EXPECT_EQ(message("glm4_moe_lite", R"("num_experts_per_tok": 2, "n_routed_experts": 4, )" + latents + "16"),
+            "config.json: /qk_head_dim: found 16, allowed: 12, the sum of \"qk_nope_head_dim\" and "
+            "\"qk_rope_head_dim\"");
+  EXPECT_EQ(message("gemma3_text", R"("sliding_window": 16, "layer_types": ["full_attention",
+      "sliding_attention", "full_attention"])"),
+            "config.json: /layer_types: found 3 items, allowed: one for each of the 2 layers");
+  const std::string further =
+      R"("sliding_window": 16, "num_nextn_predict_layers": 1, "layer_types": ["full_attention",
+      "sliding_attention", "full_attention")";
+  EXPECT_THAT(read(small_config("gemma3_text", further + "]")).text, testing::HasSubstr("mixers=FW,"));
+  EXPECT_EQ(message("gemma3_text", further + R"(, "full_attention"])"),
+            "config.json: /layer_types: found 4 items, allowed: one for each of the 2 layers, or with 1 more "
+            "for further tokens");
+  const std::string jamba = R"("attn_layer_period": 2, "attn_layer_offset": )";
+  EXPECT_EQ(message("jamba", jamba + "2"),
+            "config.json: /attn_layer_offset: found 2, allowed: 0 to 1, since the period is 2");
+  EXPECT_EQ(message("jamba", jamba + R"(1, "num_experts": 4, "num_experts_per_tok": 2,
+      "expert_layer_period": 2, "expert_layer_offset": 5)"),
+            "config.json: /expert_layer_offset: found 5, allowed: 0 to 1, since the period is 2");
+  EXPECT_EQ(
+      refusal([] {
+        (void)read(R"({"model_type": "qwen3_vl", "text_config": )" +
+                   small_config("qwen3_vl_text", R"("head_dim": 8)") +
+                   R"(, "vision_config": {"hidden_size": 32, "num_heads": 2, "depth": 2, "patch_size": 4,
+      "out_hidden_size": 48}})");
+      }),
+      "config.json: /vision_config/out_hidden_size: found 48, allowed: 64, the width of the text's layers");
+}
+
 // A scan's config has options of attention and of experts that no layer uses, and its text has none.
 TEST(HuggingFace, NamesNoOptionThatNoLayerUses) {
   const std::string text = read(small_config("mamba", R"("state_size": 8, "head_dim": 8)")).text;
