@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 
+#include "models/zoo/decoder/decoder_layers.h"
+
 namespace pipesim {
 namespace {
 
@@ -20,6 +22,31 @@ std::optional<std::string> data_type(const ConfigReader& c) {
   if (std::ranges::find(kTypes, name) == kTypes.end())
     type->fail(fmt::format("found \"{}\", allowed: float32, float16, bfloat16", name));
   return name;
+}
+
+// The zoo's limits, told by the config's own keys.
+void check_limits(const ConfigReader& c) {
+  struct Limit {
+    std::string_view option;
+    ConfigReader::Names names;
+  };
+  const std::array limits{
+      Limit{"hidden", {"hidden_size", "n_embd", "d_model"}},
+      Limit{"vocab", {"vocab_size", "padded_vocab_size"}},
+      Limit{"ffn", {"intermediate_size", "ffn_dim", "ffn_hidden_size", "n_inner", "d_ff"}},
+      Limit{"heads", {"num_attention_heads", "n_head", "n_heads"}},
+      Limit{"head_width", {"head_dim"}},
+      Limit{"experts", {"num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"}},
+      Limit{"expert_ffn", {"moe_intermediate_size", "expert_intermediate_size"}}};
+  const ZooOptions options = decoder_options();
+  for (const Limit& limit : limits) {
+    const auto option = std::ranges::find(options, limit.option, &ZooOption::key);
+    const auto highest = static_cast<std::int64_t>(option->highest);
+    for (const std::string_view name : limit.names) {
+      const auto value = c.config().find(name);
+      if (value && value->is_number()) static_cast<void>(value->integer(0, highest));
+    }
+  }
 }
 
 // What needs more than layers side by side, with what it would change.
@@ -203,6 +230,7 @@ void pass_over_what_the_family_has(const ConfigReader& c, const DecoderFamily& f
 DecoderFeatures read_decoder(const ConfigReader& c, const ConfigReader& whole, const DecoderFamily& family) {
   DecoderFeatures f;
   refuse_what_has_no_operator(c);
+  check_limits(c);
   read_sizes(c, whole, family, f);
   read_layers(c, family, f);
   f.activation = activation_of(c, family, f);

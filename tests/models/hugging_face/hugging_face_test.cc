@@ -1,5 +1,6 @@
 #include "models/hugging_face.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <string>
@@ -300,6 +301,20 @@ TEST(HuggingFace, RefusesSizesThatContradictOneAnother) {
       "out_hidden_size": 48}})");
       }),
       "config.json: /vision_config/out_hidden_size: found 48, allowed: 64, the width of the text's layers");
+}
+
+// A size that no model of the zoo has is told by the config's key.
+TEST(HuggingFace, NamesKeysOfSizesBeyondTheZoo) {
+  const auto message = [](const std::string& more) {
+    return refusal([&] { (void)read(R"({"model_type": "llama", "num_hidden_layers": 2, )" + more + "}"); });
+  };
+  for (const auto& [key, value] : {std::pair{"hidden_size", "131073"}, std::pair{"vocab_size", "1000001"},
+                                   std::pair{"num_experts", "1025"}, std::pair{"head_dim", "4097"},
+                                   std::pair{"intermediate_size", "-1"}}) {
+    const std::string found = message(fmt::format("\"{}\": {}", key, value));
+    EXPECT_THAT(found, testing::StartsWith(fmt::format("config.json: /{}: ", key)));
+    EXPECT_THAT(found, testing::HasSubstr(value));
+  }
 }
 
 // A scan's config has options of attention and of experts that no layer uses, and its text has none.
