@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/base/json_reader.h"
@@ -12,6 +13,8 @@ struct HuggingFaceModel {
   std::string text;  ///< NAME:key=value,… as make_zoo_model() takes it
   /// What the config asks for and the zoo model does not have, and what was guessed.
   std::vector<std::string> left_out;
+  /// Those of them that an option of the model overrules: the option, and the words.
+  std::vector<std::pair<std::string, std::string>> overruled = {};
 };
 
 /// Whether a JSON file looks like such a config: it has a "model_type" and no operators.

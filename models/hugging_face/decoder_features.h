@@ -94,7 +94,9 @@ struct DecoderFeatures {
   std::optional<VisionFeatures> vision;
   double dropout = 0, logit_cap = 0;
 
-  std::vector<std::string> notes;     ///< what is not simulated, though the model stays the same
+  std::vector<std::string> notes;  ///< what is not simulated, though the model stays the same
+  std::vector<std::pair<std::string, std::string>>
+      overruled;                      ///< notes, behind the option that overrules them
   std::vector<std::string> left_out;  ///< what the model goes without, though training would differ
 };
 

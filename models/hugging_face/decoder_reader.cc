@@ -26,27 +26,22 @@ std::optional<std::string> data_type(const ConfigReader& c) {
 
 // The zoo's limits, told by the config's own keys.
 void check_limits(const ConfigReader& c) {
-  struct Limit {
-    std::string_view option;
-    ConfigReader::Names names;
-  };
-  const std::array limits{
-      Limit{"hidden", {"hidden_size", "n_embd", "d_model"}},
-      Limit{"vocab", {"vocab_size", "padded_vocab_size"}},
-      Limit{"ffn", {"intermediate_size", "ffn_dim", "ffn_hidden_size", "n_inner", "d_ff"}},
-      Limit{"heads", {"num_attention_heads", "n_head", "n_heads"}},
-      Limit{"head_width", {"head_dim"}},
-      Limit{"experts", {"num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"}},
-      Limit{"expert_ffn", {"moe_intermediate_size", "expert_intermediate_size"}}};
   const ZooOptions options = decoder_options();
-  for (const Limit& limit : limits) {
-    const auto option = std::ranges::find(options, limit.option, &ZooOption::key);
-    const auto highest = static_cast<std::int64_t>(option->highest);
-    for (const std::string_view name : limit.names) {
+  const auto check = [&](std::string_view option, ConfigReader::Names names) {
+    const auto highest =
+        static_cast<std::int64_t>(std::ranges::find(options, option, &ZooOption::key)->highest);
+    for (const std::string_view name : names) {
       const auto value = c.config().find(name);
       if (value && value->is_number()) static_cast<void>(value->integer(0, highest));
     }
-  }
+  };
+  check("hidden", {"hidden_size", "n_embd", "d_model"});
+  check("vocab", {"vocab_size", "padded_vocab_size"});
+  check("ffn", {"intermediate_size", "ffn_dim", "ffn_hidden_size", "n_inner", "d_ff"});
+  check("heads", {"num_attention_heads", "n_head", "n_heads"});
+  check("head_width", {"head_dim"});
+  check("experts", {"num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"});
+  check("expert_ffn", {"moe_intermediate_size", "expert_intermediate_size"});
 }
 
 // What needs more than layers side by side, with what it would change.
@@ -146,7 +141,8 @@ void read_own_keys(const ConfigReader& c, const DecoderFamily& family, DecoderFe
   f.init_deviation = c.number_or({"initializer_range", "init_std"}, 0, 1, kUsualDeviation);
   if (f.further_layers > 0) {
     const JsonValue count = *c.value(kFurtherTokens);
-    f.notes.push_back(fmt::format("{} = {}: no further tokens are predicted", key_of(count), count.text()));
+    f.overruled.emplace_back("further_tokens", fmt::format("{} = {}: no further tokens are predicted",
+                                                           key_of(count), count.text()));
   }
   c.pass_over({"use_mtp", "mtp_transformer_layers", "mtp_use_dedicated_embeddings",
                "mtp_hybrid_override_pattern", "mtp_layers_block_type"});

@@ -24,8 +24,9 @@ const DecoderFamily* family_of(std::string_view type) {
 }
 
 HuggingFaceModel model_of(DecoderFeatures features) {
-  HuggingFaceModel model{zoo_text(features), std::move(features.left_out)};
+  HuggingFaceModel model{zoo_text(features), std::move(features.left_out), std::move(features.overruled)};
   for (std::string& note : features.notes) model.left_out.push_back(std::move(note));
+  for (const auto& [option, note] : model.overruled) model.left_out.push_back(note);
   return model;
 }
 

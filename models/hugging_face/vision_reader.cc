@@ -84,7 +84,8 @@ void read_vision(const ConfigReader& whole, DecoderFeatures& f) {
   v.words = whole.size_or({"mm_tokens_per_image", "vision_soft_tokens_per_image", "image_seq_length"},
                           v.positions > 0 ? v.positions / (v.merged * v.pooled) : kUsualWords);
   v.words = std::clamp<std::int64_t>(v.words, 1, std::clamp<std::int64_t>(f.sequence / 2, 1, kMostWords));
-  f.notes.push_back(
+  f.overruled.emplace_back(
+      "vision_words",
       fmt::format("vision_config: each sample is taken to have images of {} words; vision_words says another "
                   "number, 0 none",
                   v.words));

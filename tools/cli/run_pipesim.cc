@@ -73,7 +73,7 @@ void tell_what_a_config_leaves_out(const Arguments& arguments, std::ostream& err
   if (arguments.has("model")) model = arguments.text("model");
   if (arguments.command() == "models" && !arguments.operands().empty()) model = arguments.operands().front();
   if (model.empty()) return;
-  for (const std::string& what : left_out_of_config(model))
+  for (const std::string& what : left_out_of_config(with_settings(model, arguments.texts("set"))))
     err << "pipesim: " << *model_file(model) << ": " << what << "\n";
 }
 

@@ -8,45 +8,45 @@
 namespace pipesim {
 namespace {
 
-// Options that only layers of some letters use, in the pattern of the option `pattern`.
+// Options, with blanks between, that only layers of some letters use, in the pattern of the option `pattern`.
 struct LetterOptions {
-  std::string_view pattern, letters;
-  std::initializer_list<std::string_view> options;
+  std::string_view pattern, letters, options;
 };
 
 // Recipes set token_groups of any decoder, so it is none of these.
-const std::array kLetterOptions{
-    LetterOptions{"mixers",
-                  "FWCGSR",
-                  {"value_width", "rotary_width", "head_norm", "attention_gate", "sinks", "score_cap",
-                   "latent_of_keys", "latent_of_queries", "latent_rotary_width"}},
-    LetterOptions{"mixers", "FCGSR", {"values"}},
-    LetterOptions{"mixers",
-                  "W",
-                  {"window", "window_heads", "window_kv_heads", "window_head_width", "window_value_width",
-                   "window_rotary_width"}},
-    LetterOptions{"mixers", "C", {"chunk"}},
-    LetterOptions{
-        "mixers", "S", {"index_heads", "index_width", "index_keys", "index_block", "index_by_head"}},
-    LetterOptions{"mixers",
-                  "D",
-                  {"delta_key_heads", "delta_value_heads", "delta_key_width", "delta_value_width",
-                   "delta_kernel", "delta_decay", "delta_decay_latent", "delta_gate_latent"}},
-    LetterOptions{"mixers", "MV", {"ssm_heads", "ssm_head_width", "ssm_states", "ssm_kernel"}},
-    LetterOptions{"mixers", "M", {"ssm_groups", "ssm_chunk"}},
-    LetterOptions{"mixers", "V", {"ssm_rank", "ssm_norms"}},
-    LetterOptions{
-        "ffns",
-        "EB",
-        {"experts", "top_k", "capacity_factor", "dispatch", "token_nodes", "expert_ffn", "expert_bias",
-         "expert_latent", "shared_ffn", "shared_gate", "router", "expert_shares", "balance_loss"}},
-    LetterOptions{"ffns", "DEBabcdefghijklmnopqrstuvwxyz", {"activation", "gated", "ffn_bias"}},
-    LetterOptions{"ffns", "abcdefghijklmnopqrstuvwxyz", {"further_ffns"}}};
+constexpr std::array kLetterOptions{
+    LetterOptions{"mixers", "FWCGSR",
+                  "value_width rotary_width head_norm attention_gate sinks score_cap "
+                  "latent_of_keys latent_of_queries latent_rotary_width"},
+    LetterOptions{"mixers", "FCGSR", "values"},
+    LetterOptions{"mixers", "W",
+                  "window window_heads window_kv_heads window_head_width "
+                  "window_value_width window_rotary_width"},
+    LetterOptions{"mixers", "C", "chunk"},
+    LetterOptions{"mixers", "S", "index_heads index_width index_keys index_block index_by_head"},
+    LetterOptions{"mixers", "D",
+                  "delta_key_heads delta_value_heads delta_key_width delta_value_width "
+                  "delta_kernel delta_decay delta_decay_latent delta_gate_latent"},
+    LetterOptions{"mixers", "MV", "ssm_heads ssm_head_width ssm_states ssm_kernel"},
+    LetterOptions{"mixers", "M", "ssm_groups ssm_chunk"},
+    LetterOptions{"mixers", "V", "ssm_rank ssm_norms"},
+    LetterOptions{"ffns", "EB",
+                  "experts top_k capacity_factor dispatch token_nodes expert_ffn "
+                  "expert_bias expert_latent shared_ffn shared_gate router expert_shares "
+                  "balance_loss"},
+    LetterOptions{"ffns", "DEBabcdefghijklmnopqrstuvwxyz", "activation gated ffn_bias"},
+    LetterOptions{"ffns", "abcdefghijklmnopqrstuvwxyz", "further_ffns"}};
+
+bool has_word(std::string_view words, std::string_view word) {
+  for (; !words.empty(); words.remove_prefix(std::min(words.find(' '), words.size() - 1) + 1)) {
+    if (words.substr(0, words.find(' ')) == word) return true;
+  }
+  return false;
+}
 
 const LetterOptions* group_with(std::string_view option) {
-  const auto found = std::ranges::find_if(kLetterOptions, [&](const LetterOptions& group) {
-    return std::ranges::find(group.options, option) != group.options.end();
-  });
+  const auto* const found = std::ranges::find_if(
+      kLetterOptions, [&](const LetterOptions& group) { return has_word(group.options, option); });
   return found == kLetterOptions.end() ? nullptr : &*found;
 }
 

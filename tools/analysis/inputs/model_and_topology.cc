@@ -334,7 +334,16 @@ std::optional<JsonValue> config_in(const std::string& text) {
 
 std::vector<std::string> left_out_of_config(const std::string& text) {
   const std::optional<JsonValue> config = config_in(text);
-  return config ? hugging_face_model(*config).left_out : std::vector<std::string>();
+  if (!config) return {};
+  HuggingFaceModel model = hugging_face_model(*config);
+  const std::size_t end = model_file(text)->size();
+  if (end == text.size()) return model.left_out;
+  for (const auto& [key, value] : assignments_of(std::string_view(text).substr(end + 1))) {
+    for (const auto& [option, note] : model.overruled) {
+      if (option == key) std::erase(model.left_out, note);
+    }
+  }
+  return model.left_out;
 }
 
 std::string model_of_config(const std::string& text) {

@@ -36,8 +36,8 @@ std::string with_settings(const std::string& model, const std::vector<std::strin
 /// describes (models/hugging_face.h), with the keys behind the file's name. Other texts as they are.
 std::string model_of_config(const std::string& text);
 
-/// What the config.json that the text names asks for and the zoo model does not have, and what was guessed;
-/// nothing for other texts.
+/// What the config.json that the text names asks for and the zoo model does not have, and what was guessed,
+/// but for what keys behind the file's name overrule; nothing for other texts.
 std::vector<std::string> left_out_of_config(const std::string& text);
 
 /// The key behind the model's name that sets its samples: "batch", or the file's name for that size; "":

@@ -69,7 +69,8 @@ SimulateRun simulate_run_of(const Arguments& a, std::ostream& err) {
           flops_counting_of(framework_of(a)),
           framework_of(a),
           model_note_of(a),
-          a.has("model") ? left_out_of_config(a.text("model")) : std::vector<std::string>()};
+          a.has("model") ? left_out_of_config(with_settings(a.text("model"), a.texts("set")))
+                         : std::vector<std::string>()};
 }
 
 std::vector<std::string> hints_of(const SimulateRun& run, Evaluator& evaluator) {

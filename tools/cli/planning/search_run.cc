@@ -105,7 +105,7 @@ SearchRun search_run_of(const Arguments& a) {
   run.runtime_is_asked = a.given("runtime");
   run.base_runtime = run.runtime;
   run.model_note = model_note_of(a);
-  if (a.has("model")) run.model_left_out = left_out_of_config(a.text("model"));
+  if (a.has("model")) run.model_left_out = left_out_of_config(with_settings(a.text("model"), a.texts("set")));
   if (run.by_recipes) choose_recipes(a, run);
   run.settings.chains.recipe = std::move(recipe);
   return run;

@@ -39,6 +39,19 @@ TEST(OpenModel, TakesTheZooAndModelFiles) {
   EXPECT_EQ(open_model(file), make_zoo_model("lenet:batch=8"));
 }
 
+TEST(OpenModel, LeavesOutNotesThatKeysBehindTheFileOverrule) {
+  const TemporaryFolder folder;
+  const std::string file = folder.file(
+      "config.json",
+      R"({"model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2,
+          "num_attention_heads": 4, "vocab_size": 100, "max_position_embeddings": 64, "num_nextn_predict_layers": 1})");
+  const std::string note = "num_nextn_predict_layers = 1: no further tokens are predicted";
+  EXPECT_THAT(left_out_of_config(file), testing::ElementsAre(note));
+  EXPECT_THAT(left_out_of_config(file + ":layers=3"), testing::ElementsAre(note));
+  EXPECT_THAT(left_out_of_config(file + ":layers=3,further_tokens=1"), testing::IsEmpty());
+  EXPECT_THAT(left_out_of_config(with_settings(file, {"further_tokens=1"})), testing::IsEmpty());
+}
+
 TEST(OpenModel, TakesProfilesWithTheirBatch) {
   const TemporaryFolder folder;
   const std::string file = folder.file("graph.txt", kProfile);
