@@ -44,7 +44,7 @@ struct Rates {
 
 // The slopes at few multiprocessors, where no link is the limit, of tokens in bfloat16 with 7,168 features, 8
 // of 256 experts, 8,192 a device, on H100. DeepEP: combine on 4 of them (ai-dynamo/aiconfigurator,
-// wideep_deepep_ normal_perf: 81.0 GB/s in a node, 40.8 GB/s on two nodes), of which Megatron-LM gives it 20.
+// wideep_deepep_normal_perf: 81.0 GB/s in a node, 40.8 GB/s on two nodes), of which Megatron-LM gives it 20.
 // HybridEP: 44.4 GB/s a node that a token reaches with 4 of them on two nodes (6.5 devices a token and 2
 // nodes: 36 GB/s each); 735 GB/s with 16 in a node of B200. NCCL's kernels copy as fast as links carry; it
 // has 16 channels to peers.
