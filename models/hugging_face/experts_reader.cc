@@ -107,7 +107,11 @@ void read_experts(const ConfigReader& c, const DecoderFamily& family, DecoderFea
     c.value("topk_group")
         ->fail(fmt::format("found {}, allowed: up to the {} groups", e.top_groups, e.groups));
   if (e.groups > 1)
-    f.notes.push_back(fmt::format("n_group = {}: tokens go to experts of all groups", e.groups));
+    f.overruled.emplace_back(
+        "token_nodes",
+        fmt::format("n_group = {}: tokens go to experts of all groups; token_nodes={} says that "
+                    "those of a token are on so many nodes",
+                    e.groups, e.top_groups));
   f.experts = e;
 }
 

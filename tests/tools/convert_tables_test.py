@@ -211,7 +211,7 @@ class Runs(Converted):
         self.assertTrue(rows[1]["recipe"].endswith("4-4-4-1,recompute=mla_up_proj"))
         self.assertEqual([row["runtime"].partition("dispatcher=")[2].split(",")[0] for row in rows[:4]], 3 * ["hybridep"] + [""])
         self.assertEqual([row["model"].split("mxfp8")[1] for row in rows[:4]],
-                         [",further_tokens=1", ",further_tokens=1", "", ""])
+                         [",token_nodes=4,further_tokens=1", ",token_nodes=4,further_tokens=1", ",token_nodes=4", ""])
         self.assertEqual([row["optimizer"] for row in rows[:5]], 3 * ["adam,moments=bfloat16"] + ["", "muon"])
         self.assertEqual([row["source"] for row in rows[:2]],
                          ["settings: Megatron-Bridge v0.5.0:deepseek_v3_pretrain_config_gb200",

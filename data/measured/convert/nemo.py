@@ -26,6 +26,9 @@ PRECISIONS = {"BF16": "own", "FP8": "float8", "FP8-CS": "float8", "FP8-MX": "mxf
 NEMO_PRECISION = "fp8-delayed"
 # docs/performance-summary*.md: "Muon optimizer was used for pre-training Kimi-K2".
 OPTIMIZERS = {"Kimi-K2": "muon"}
+# DeepSeek-V3 chooses a token's experts from 4 of 8 groups (topk_group of its config.json, which Megatron-Bridge takes over).
+# Groups lie one behind the other, so that they are on as many nodes at most; what sends a token once to each node gains.
+GROUPS_OF_A_TOKEN = {"DeepSeekV3": 4}
 TWO = re.compile(r"\s*(\S+)\s*\((\S+)\)\s*")
 
 
@@ -125,7 +128,9 @@ class Published:
     def model_options(self):
         further = self.further_tokens()
         own = [f"{name}={self.told[name]}" for name in ("own_at_start", "own_at_end") if self.told and self.told[name]]
-        return own + ([f"further_tokens={further}"] if further else [])
+        limited = self.told and self.told["dispatcher"] in ("deepep", "hybridep")
+        nodes = [f"token_nodes={GROUPS_OF_A_TOKEN[self.model]}"] if limited and self.model in GROUPS_OF_A_TOKEN else []
+        return own + nodes + ([f"further_tokens={further}"] if further else [])
 
     def runtime(self):
         if not self.told:

@@ -120,10 +120,12 @@ TEST(HuggingFace, ReadsDeepseekAsTheZooHasIt) {
   const HuggingFaceModel model = read(kDeepseekV3);
   EXPECT_EQ(make_zoo_model(model.text).name(),
             "deepseek-v3:sequence=8192,balance_loss=0.001,init_deviation=0.02");
-  EXPECT_THAT(model.left_out,
-              ElementsAre("n_group = 8: tokens go to experts of all groups",
-                          "quantization_config: weights and products are in the model's type",
-                          "num_nextn_predict_layers = 1: no further tokens are predicted"));
+  EXPECT_THAT(
+      model.left_out,
+      ElementsAre("quantization_config: weights and products are in the model's type",
+                  "num_nextn_predict_layers = 1: no further tokens are predicted",
+                  "n_group = 8: tokens go to experts of all groups; token_nodes=4 says that those of a "
+                  "token are on so many nodes"));
 }
 
 // Keys of a small model of the type, beside those given.
