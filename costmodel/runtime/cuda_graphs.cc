@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <vector>
 
 #include "sim/base/errors.h"
 
@@ -15,24 +14,28 @@ namespace {
 constexpr std::array<std::string_view, kGraphModules> kNames{"attn",           "mlp",  "moe", "moe_router",
                                                              "moe_preprocess", "mamba"};
 
-std::uint8_t bit(GraphModule module) {
+constexpr std::uint8_t bit(GraphModule module) {
   return static_cast<std::uint8_t>(1U << static_cast<unsigned>(module));
 }
 
-const std::uint8_t kWholeLayers =
+constexpr std::uint8_t kWholeLayers =
     bit(GraphModule::Attention) | bit(GraphModule::Mlp) | bit(GraphModule::Moe) | bit(GraphModule::Mamba);
 
 }  // namespace
 
+std::vector<std::string> names_of_modules(const CudaGraphs& graphs) {
+  std::vector<std::string> names;
+  for (std::size_t m = 0; m < kGraphModules; ++m) {
+    if (graphs.has(static_cast<GraphModule>(m))) names.emplace_back(kNames[m]);
+  }
+  return names;
+}
+
 std::string name_of(const CudaGraphs& graphs) {
   if (graphs.iteration) return "iteration";
   if (graphs.modules == 0) return "none";
-  if (graphs.modules == kWholeLayers) return "layer";
-  std::vector<std::string_view> names;
-  for (std::size_t m = 0; m < kGraphModules; ++m) {
-    if (graphs.has(static_cast<GraphModule>(m))) names.push_back(kNames[m]);
-  }
-  return fmt::format("{}", fmt::join(names, "+"));
+  return graphs.modules == kWholeLayers ? "layer"
+                                        : fmt::format("{}", fmt::join(names_of_modules(graphs), "+"));
 }
 
 CudaGraphs parse_cuda_graphs(std::string_view text) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace pipesim {
 
@@ -28,6 +29,8 @@ struct CudaGraphs {
   bool operator==(const CudaGraphs&) const = default;
 };
 
+/// "attn", "moe_router", …
+std::vector<std::string> names_of_modules(const CudaGraphs& graphs);
 /// "none", "iteration", "layer" (all modules of a layer), or modules such as "attn+moe_router".
 std::string name_of(const CudaGraphs& graphs);
 /// InputError: `"attention", allowed: none, iteration, layer, or modules with + between them: attn, …`.

@@ -139,6 +139,7 @@ void HostTasks::count_launches(std::size_t first_wiring) {
     if (!moves_activations(w.kind) && w.kind != TaskKind::BackwardTransfer) continue;
     const Phase phase = w.kind == TaskKind::ForwardTransfer ? kForward : kBackward;
     const std::size_t segment = segment_of_[w.sources.front().op.index()];
+    const Seconds collective = in_one_graph(w) ? times_in_graphs().collective : times.collective;
     std::vector<std::int32_t> sizes;
     if (by_member) sizes = expander_.group_sizes(*w.plan);
     std::vector<std::pair<DeviceId, std::int32_t>> seen;
@@ -148,7 +149,7 @@ void HostTasks::count_launches(std::size_t first_wiring) {
     seen.erase(std::unique(seen.begin(), seen.end()), seen.end());
     for (const auto& [device, task] : seen) {
       Seconds& time = launches_[launch_key(segment, phase, device)];
-      time += in_one_graph(w) ? times_in_graphs().collective : times.collective;
+      time += collective;
       if (by_member) time += times.member * static_cast<double>(sizes[static_cast<std::size_t>(task)]);
     }
   }

@@ -41,8 +41,6 @@ def settings(row):
 
 
 def all_recipes():
-    if not RECIPES.exists():
-        return []
     with open(RECIPES, encoding="utf-8", newline="") as table:
         return [{**row, "model": key_of(row["model"])} for row in csv.DictReader(table)]
 

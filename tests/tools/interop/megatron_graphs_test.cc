@@ -67,10 +67,14 @@ TEST(MegatronGraphs, OfOtherFormsMeanTheSame) {
   EXPECT_THAT(
       run_of_text(kUsualArguments + "--cuda-graph-impl local --cuda-graph-modules attn all ", 8).left_out,
       testing::ElementsAre("--cuda-graph-modules: all is launched kernel by kernel"));
+  EXPECT_THAT(run_of_text(kUsualArguments + "--cuda-graph-impl other ", 8).left_out,
+              testing::ElementsAre(HasSubstr("other is not known")));
 }
 
 TEST(MegatronGraphs, AreRefusedAsMegatronDoes) {
-  EXPECT_THAT(graph_refusals(graphed_plan("attn", "0.14")), HasSubstr("from core 0.16 on"));
+  EXPECT_THAT(graph_refusals(graphed_plan("attn", "0.14")), HasSubstr("came with core 0.15"));
+  EXPECT_THAT(graph_refusals(graphed_plan("attn", "0.15")), HasSubstr("from core 0.16 on"));
+  EXPECT_EQ(graph_refusals(graphed_plan("iteration", "0.15")), "");
   EXPECT_THAT(graph_refusals(graphed_plan("layer", "main")), HasSubstr("fixed number of tokens"));
   EXPECT_THAT(graph_refusals(graphed_plan("attn+mlp", "main")), HasSubstr("a layer has no experts"));
   EXPECT_THAT(graph_refusals(graphed_plan("attn+moe_router", "main", "llama3-8b")),

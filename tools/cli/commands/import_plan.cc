@@ -95,12 +95,10 @@ ImportedRun imported_run_of(const Arguments& a) {
 // The framework's runtime, with the dispatcher, graphs and allocator that the run asks for.
 Runtime runtime_of_framework(const ImportedRun& run) {
   const Runtime usual = runtime_for_recipes(run.topology, run.framework.runtime);
-  const Runtime runtime =
-      run.run.dispatcher == Dispatcher::AsModel || !usual.has_host()
-          ? usual
-          : with_dispatcher(usual, run.run.dispatcher, run.run.dispatcher_multiprocessors);
-  const Runtime launched = usual.has_host() ? with_graphs(runtime, run.run.graphs) : runtime;
-  return run.run.expandable_segments && usual.has_host() ? with_expandable_segments(launched) : launched;
+  if (!usual.has_host()) return usual;
+  const Runtime runtime = with_graphs(
+      with_dispatcher(usual, run.run.dispatcher, run.run.dispatcher_multiprocessors), run.run.graphs);
+  return run.run.expandable_segments ? with_expandable_segments(runtime) : runtime;
 }
 
 Runtime runtime_of_run(const ImportedRun& run, const Recipe& recipe) {

@@ -6,9 +6,9 @@
 #include <optional>
 #include <utility>
 
-#include "tools/interop/megatron/megatron_graphs.h"
 #include "tools/interop/megatron/megatron_model.h"
 #include "tools/interop/megatron/megatron_optimizer.h"
+#include "tools/interop/megatron/megatron_runtime.h"
 
 // The arguments are those of megatron/training/arguments.py, of which
 // tests/tools/interop/documented/megatron.txt lists names and values, by version.

@@ -7,7 +7,7 @@
 #include <limits>
 #include <numeric>
 
-#include "tools/interop/megatron/megatron_graphs.h"
+#include "tools/interop/megatron/megatron_runtime.h"
 #include "tools/interop/megatron/megatron_sizes.h"
 
 namespace pipesim {
@@ -198,20 +198,6 @@ void write_router(const DecoderSizes& s, MegatronWriter& w) {
   w.add("--moe-aux-loss-coeff", e.balance_loss);
 }
 
-void write_dispatcher(const FrameworkPlan& plan, MegatronWriter& w) {
-  const bool flex = plan.dispatcher == Dispatcher::DeepEp || plan.dispatcher == Dispatcher::HybridEp;
-  w.add("--moe-token-dispatcher-type", flex ? "flex" : "alltoall");
-  if (!flex) return;
-  const bool hybrid = plan.dispatcher == Dispatcher::HybridEp;
-  if (megatron_version(plan).number >= kMegatronBackends) {
-    w.add("--moe-flex-dispatcher-backend", std::string(name_of(plan.dispatcher)));
-  } else {
-    w.flag("--moe-enable-deepep");
-  }
-  if (plan.dispatcher_multiprocessors > 0 && megatron_version(plan).number >= kMegatronBackends)
-    w.add(hybrid ? "--moe-hybridep-num-sms" : "--moe-deepep-num-sms", plan.dispatcher_multiprocessors);
-}
-
 void write_experts(const FrameworkPlan& plan, MegatronWriter& w) {
   const DecoderSizes& s = plan.sizes;
   const DecoderExperts& e = *s.experts;
@@ -226,7 +212,7 @@ void write_experts(const FrameworkPlan& plan, MegatronWriter& w) {
     w.add("--moe-expert-capacity-factor", e.capacity);
     w.flag("--moe-pad-expert-input-to-capacity");
   }
-  write_dispatcher(plan, w);
+  write_megatron_dispatcher(plan, w);
   if (s.type == DataType::BFloat16 || megatron_version(plan).number >= kAnyGroups)
     w.flag("--moe-grouped-gemm");
 }

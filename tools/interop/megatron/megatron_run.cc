@@ -15,11 +15,10 @@
 #include "tools/interop/deepspeed/deepspeed_config.h"
 #include "tools/interop/framework/decoder_sizes.h"
 #include "tools/interop/framework/stage_layers.h"
-#include "tools/interop/megatron/megatron_allocator.h"
 #include "tools/interop/megatron/megatron_flags.h"
-#include "tools/interop/megatron/megatron_graphs.h"
 #include "tools/interop/megatron/megatron_layout.h"
 #include "tools/interop/megatron/megatron_optimizer.h"
+#include "tools/interop/megatron/megatron_runtime.h"
 #include "tools/interop/megatron/megatron_sizes.h"
 #include "tools/interop/shell/launch_devices.h"
 
@@ -36,7 +35,6 @@ class RunReader {
     run_.launched = launched_devices([&](std::string_view flag) { return file_.launch_text(flag); });
     read_program();
     read_flags();
-    run_.expandable_segments = asks_for_expandable_segments(file_, run_.left_out);
     read_deepspeed();
     read_degrees();
     sizes_ = megatron_sizes(file_, recipe().tensor, run_.left_out);
@@ -115,27 +113,7 @@ class RunReader {
         file_.fail(modern, fmt::format("{} can't be expressed", known->what));
       leave_out(flag, std::string(known->what));
     }
-    if (given("--no-gradient-accumulation-fusion") && !given("--use-megatron-fsdp"))  // which goes without
-      leave_out("--no-gradient-accumulation-fusion", "kernels are fused as usual");
-    read_dispatcher();
-    run_.graphs = megatron_graphs(file_, run_.left_out);
-  }
-
-  // DeepEP is the older backend of flex, and its own.
-  void read_dispatcher() {
-    const std::string dispatcher = file_.text("--moe-token-dispatcher-type").value_or("alltoall");
-    if (dispatcher == "alltoall" || dispatcher == "alltoall_seq") return;
-    const std::string backend = file_.text("--moe-flex-dispatcher-backend").value_or("deepep");
-    if (dispatcher != "flex" || (backend != "deepep" && backend != "hybridep"))
-      return leave_out("--moe-token-dispatcher-type",
-                       (dispatcher == "flex" ? backend : dispatcher) + " exchanges tokens as alltoall does");
-    const bool hybrid = backend == "hybridep";
-    run_.dispatcher = hybrid ? Dispatcher::HybridEp : Dispatcher::DeepEp;
-    const auto given = file_.count("--moe-flex-dispatcher-num-sms"),
-               own = file_.count(hybrid ? "--moe-hybridep-num-sms" : "--moe-deepep-num-sms");
-    constexpr std::int64_t kMost = 64;
-    run_.dispatcher_multiprocessors =
-        static_cast<std::int32_t>(std::min(given ? *given : own.value_or(0), kMost));
+    read_megatron_runtime(file_, run_);
   }
 
   // Reads DeepSpeed's own configuration; arguments of the program take precedence.
